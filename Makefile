@@ -1,0 +1,78 @@
+# Everything that this project can do. Each target makes its own set-up; `make help` lists them.
+SHELL := bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+PYTHON ?= python3.11
+UV_VERSION := 0.13.8
+export TRACE_HOME ?= $(CURDIR)/var
+export PYTHONPATH := $(CURDIR)
+RUN := .venv/bin/python -m
+
+MESSAGES ?= 2000
+NAMESRV ?=
+TOPIC ?= RMQ_SYS_TRACE_TOPIC
+CLUSTER ?= default
+TESTS ?= tests
+
+.PHONY: help
+help: ## list the targets
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+# ---- set-up -------------------------------------------------------------------------------------
+
+.PHONY: setup
+setup: .venv/installed ## install the locked Python packages and fetch the Java libraries
+	@$(RUN) spark_jobs.jars > /dev/null
+
+.venv/installed: requirements.lock | need-python need-java
+	@uv=$$(command -v uv || true); \
+	if [ -z "$$uv" ]; then \
+	  [ -x .tools/uv/bin/uv ] || { echo "installing uv $(UV_VERSION) into .tools/uv"; \
+	    $(PYTHON) -m venv .tools/uv; .tools/uv/bin/pip install -q --disable-pip-version-check uv==$(UV_VERSION); }; \
+	  uv=.tools/uv/bin/uv; \
+	fi; \
+	echo "installing the locked packages into .venv"; \
+	[ -x .venv/bin/python ] || "$$uv" venv -q --python "$(PYTHON)" .venv; \
+	"$$uv" pip sync -q --require-hashes --python .venv/bin/python requirements.lock
+	@touch $@
+
+.PHONY: need-python need-java
+need-python:
+	@$(PYTHON) -c 'import sys, venv; sys.exit(sys.version_info[:2] != (3, 11))' 2>/dev/null || { \
+	  echo "Python 3.11 is missing: install it (Debian: apt-get install python3.11 python3.11-venv) or set PYTHON=/path/to/python3.11" >&2; exit 1; }
+
+need-java:
+	@java=$${JAVA_HOME:+$$JAVA_HOME/bin/}java; \
+	"$$java" -version 2>&1 | grep -qE 'version "(17|21)[."]' || { \
+	  echo "Java 17 or 21 is missing: install it (Debian: apt-get install openjdk-17-jdk-headless) or set JAVA_HOME" >&2; exit 1; }
+
+.PHONY: lock
+lock: ## resolve pyproject.toml into requirements.lock anew
+	uv pip compile pyproject.toml --group dev --group sandbox --universal --generate-hashes \
+	  --python-version 3.11 --no-emit-index-url --no-emit-find-links --no-header -q -o requirements.lock
+
+# ---- use ----------------------------------------------------------------------------------------
+
+.PHONY: demo
+demo: setup ## real broker, real traffic, the whole pipeline, three marts; MESSAGES=2000
+	@$(RUN) sandbox.demo --messages $(MESSAGES)
+
+.PHONY: run
+run: setup ## the same pipeline against your cluster; NAMESRV=host:port [TOPIC=…] [CLUSTER=…]
+	@[ -n "$(NAMESRV)" ] || { echo "say which nameserver: make run NAMESRV=host:port [TOPIC=$(TOPIC)] [CLUSTER=$(CLUSTER)]" >&2; exit 2; }
+	@$(RUN) spark_jobs.pipeline --namesrv "$(NAMESRV)" --topic "$(TOPIC)" --cluster "$(CLUSTER)"
+
+# ---- check --------------------------------------------------------------------------------------
+
+.PHONY: test
+test: setup ## all tests, on a real broker, Spark, Iceberg, dbt and Airflow; TESTS=tests/unit for some
+	@$(RUN) pytest $(TESTS)
+
+.PHONY: lint
+lint: setup ## ruff, format, types, SQL style
+	.venv/bin/ruff check .
+	.venv/bin/ruff format --check .
+	.venv/bin/mypy
+	.venv/bin/sqlfluff lint -q dbt_project/models dbt_project/tests

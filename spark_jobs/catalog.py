@@ -1,0 +1,37 @@
+"""The catalog `lake` without Spark: pyiceberg reads the books of a table, and small tables."""
+
+from __future__ import annotations
+
+from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.exceptions import NoSuchTableError
+
+from spark_jobs.session import CATALOG
+from spark_jobs.settings import Settings
+from spark_jobs.tables import Table
+
+
+def lake(settings: Settings) -> Catalog:
+    """The same catalog that the Spark sessions call `lake`."""
+    kind = {"jdbc": "sql", "rest": "rest"}[settings.catalog.type]
+    uri = settings.catalog_uri.removeprefix("jdbc:")
+    if uri.startswith("sqlite:") and not uri.startswith("sqlite:///"):
+        uri = f"sqlite:///{uri.removeprefix('sqlite:')}"
+    return load_catalog(CATALOG, type=kind, uri=uri, warehouse=settings.warehouse)
+
+
+def booked_property(settings: Settings, table: Table, name: str) -> str | None:
+    """A property of the newest snapshot on main that carries it; None if none does.
+
+    Compaction writes snapshots that carry none of ours, so the search goes back along main.
+    """
+    try:
+        metadata = lake(settings).load_table(table.name)
+    except NoSuchTableError:
+        return None
+    snapshot = metadata.current_snapshot()
+    while snapshot is not None:
+        if snapshot.summary is not None and (value := snapshot.summary.additional_properties.get(name)):
+            return value
+        parent = snapshot.parent_snapshot_id
+        snapshot = metadata.snapshot_by_id(parent) if parent is not None else None
+    return None

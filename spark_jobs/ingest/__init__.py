@@ -1,0 +1,1 @@
+"""Exactly-once ingestion: positions in the source, the plan of a run, and publishing it."""

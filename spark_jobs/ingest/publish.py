@@ -1,0 +1,80 @@
+"""Write, audit, publish: a commit is made on a branch, checked there, then becomes main.
+
+`fast_forward` is a compare-and-set: it succeeds only if main is still where the branch started.
+That, and no lock, keeps two writers from doubling rows.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random
+
+from spark_jobs.tables import Table
+
+ATTEMPTS = 3
+
+
+class PublishRefused(Exception):
+    """Another writer published first; nothing of ours is on main. Plan again from the new main."""
+
+
+class AuditFailed(Exception):
+    """What stands on the branch is not what was planned; it was not published."""
+
+
+@contextmanager
+def branch(spark: SparkSession, table: Table, purpose: str) -> Iterator[str]:
+    """A branch of the table's main for one publication; dropped at the end.
+
+    A branch that a killed process leaves behind hides nothing, and expires by itself in a day.
+    """
+    name = f"{purpose}_{uuid.uuid4().hex[:12]}"
+    spark.sql(f"alter table {table.full_name} create branch {name} retain 1 days")
+    try:
+        yield name
+    finally:
+        spark.sql(f"alter table {table.full_name} drop branch if exists {name}")
+
+
+def append(rows: DataFrame, table: Table, branch_name: str, properties: dict[str, str]) -> None:
+    """Append rows to a branch in one commit that carries the properties; no rows is a commit too."""
+    writer = (
+        rows.select(*table.column_names).write.format("iceberg").mode("append").option("branch", branch_name)
+    )
+    for key, value in properties.items():
+        writer = writer.option(f"snapshot-property.{key}", value)
+    writer.save(table.full_name)
+
+
+def on_branch(spark: SparkSession, table: Table, branch_name: str) -> DataFrame:
+    return spark.read.format("iceberg").option("branch", branch_name).load(table.full_name)
+
+
+def fast_forward(spark: SparkSession, table: Table, branch_name: str) -> None:
+    """Make the branch's head the head of main.
+
+    Raises:
+        PublishRefused: main has moved since the branch was made.
+    """
+    try:
+        spark.sql(f"call lake.system.fast_forward('{table.name}', 'main', '{branch_name}')").collect()
+    except (PySparkException, Py4JJavaError) as error:
+        if "not an ancestor" in str(error):
+            raise PublishRefused(f"{table.full_name}: main moved while {branch_name} was written") from error
+        raise
+
+
+def planning_again() -> Retrying:
+    """Call the whole of plan, write, audit, publish again when another writer was first."""
+    return Retrying(
+        retry=retry_if_exception_type(PublishRefused),
+        stop=stop_after_attempt(ATTEMPTS),
+        wait=wait_random(0.1, 2),
+        reraise=True,
+    )

@@ -1,0 +1,139 @@
+"""Write one plan's messages to `raw.trace_messages`: append on a branch, audit, publish."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from datetime import UTC, datetime
+from functools import reduce
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from spark_jobs.ingest import publish
+from spark_jobs.ingest.plan import Gap, Plan
+from spark_jobs.ingest.positions import OFFSETS, RUN_ID, Queue, Range, to_json, within
+from spark_jobs.settings import Cluster, Settings
+from spark_jobs.tables import INGEST_GAPS, RAW
+
+
+def read(spark: SparkSession, cluster: Cluster, plan: Plan, settings: Settings, run_id: str) -> DataFrame:
+    """The planned ranges as rows of raw, read by the source `rocketmq` when an action runs."""
+    by_topic: dict[str, list[Range]] = defaultdict(list)
+    for each in plan.ranges:
+        by_topic[each.queue.trace_topic].append(each)
+    options = {
+        "cluster": cluster.name,
+        "namesrv": ";".join(cluster.namesrv),
+        "maxOffsetsPerPartition": str(settings.extract.max_offsets_per_partition),
+        "maxInflatedBytes": str(settings.extract.max_inflated_bytes),
+    }
+    if cluster.credentials_env:
+        options["credentialsEnv"] = cluster.credentials_env
+    frames = [
+        spark.read.format("rocketmq")
+        .options(**options)
+        .option("topic", topic)
+        .option("startingOffsets", _offset_map({r.queue: r.start for r in ranges}))
+        .option("endingOffsets", _offset_map({r.queue: r.end for r in ranges}))
+        .option("epochs", _offset_map({r.queue: r.epoch for r in ranges}))
+        .load()
+        for topic, ranges in sorted(by_topic.items())
+    ]
+    if not frames:
+        return spark.createDataFrame([], RAW.schema)
+    ingested_at = datetime.fromtimestamp(plan.planned_at / 1000, UTC)
+    return reduce(DataFrame.unionByName, frames).withColumns(
+        {"run_id": F.lit(run_id), "ingested_at": F.lit(ingested_at)}
+    )
+
+
+def _offset_map(values: dict[Queue, int]) -> str:
+    nested: dict[str, dict[str, int]] = defaultdict(dict)
+    for queue, value in values.items():
+        nested[queue.broker][str(queue.queue_id)] = value
+    return json.dumps(nested)
+
+
+def write(spark: SparkSession, rows: DataFrame, plan: Plan, run_id: str) -> int:
+    """Publish the rows with the positions of the plan; returns the number of messages.
+
+    Raises:
+        publish.PublishRefused: another extraction was first.
+        publish.AuditFailed: the branch does not hold exactly the planned offsets.
+    """
+    properties = {OFFSETS: to_json(plan.positions), RUN_ID: run_id}
+    with publish.branch(spark, RAW, "extract") as branch:
+        publish.append(rows, RAW, branch, properties)
+        messages = _audit(spark, branch, plan)
+        if plan.gaps:
+            _record_gaps(spark, plan.gaps, plan.planned_at, run_id)
+        publish.fast_forward(spark, RAW, branch)
+    return messages
+
+
+def _audit(spark: SparkSession, branch: str, plan: Plan) -> int:
+    """Every planned offset is there once, and the last message of each queue is the planned one."""
+    ranges = plan.ranges
+    if not ranges:
+        return 0
+    keys = ["cluster", "trace_topic", "broker", "queue_id"]
+    found = {
+        Queue(*[row[k] for k in keys]): row
+        for row in within(publish.on_branch(spark, RAW, branch), ranges)
+        .groupBy(*keys)
+        .agg(
+            F.count("*").alias("rows"),
+            F.countDistinct("queue_offset").alias("offsets"),
+            F.expr("max_by(struct(unix_millis(store_time) as ms, body_crc as crc), queue_offset)").alias(
+                "last"
+            ),
+        )
+        .collect()
+    }
+    wrong = []
+    for each in ranges:
+        row, planned, position = found.get(each.queue), each.end - each.start, plan.positions[each.queue]
+        if row is None or row.rows != planned or row.offsets != planned:
+            there = f"{row.rows} rows of {row.offsets} offsets" if row else "nothing"
+            wrong.append(
+                f"queue {each.queue}: {planned} offsets from {each.start} were planned, {there} was written"
+            )
+        elif (row["last"].ms, row["last"].crc) != (position.store_time, position.crc):
+            wrong.append(
+                f"queue {each.queue}: the message at offset {each.end - 1} changed while it was read"
+            )
+    if wrong:
+        raise publish.AuditFailed(
+            f"{RAW.full_name}: " + "; ".join(wrong) + ". Nothing was published; run the extraction again"
+        )
+    return sum(row.rows for row in found.values())
+
+
+def _record_gaps(spark: SparkSession, gaps: list[Gap], detected_at: int, run_id: str) -> None:
+    """Merged by place before the publish: a crash in between does not double a gap."""
+
+    def time(ms: int | None) -> datetime | None:
+        return None if ms is None else datetime.fromtimestamp(ms / 1000, UTC)
+
+    rows = [
+        (
+            *(
+                g.missing.queue.cluster,
+                g.missing.queue.trace_topic,
+                g.missing.queue.broker,
+                g.missing.queue.queue_id,
+            ),
+            *(g.missing.epoch, g.missing.start, g.missing.end, time(g.from_time), time(g.to_time)),
+            *(time(detected_at), run_id),
+        )
+        for g in gaps
+    ]
+    spark.createDataFrame(rows, INGEST_GAPS.schema).createOrReplaceTempView("found_gaps")
+    key = ("cluster", "trace_topic", "broker", "queue_id", "epoch", "from_offset")
+    spark.sql(
+        f"merge into {INGEST_GAPS.full_name} t using found_gaps s "
+        f"on {' and '.join(f't.{k} = s.{k}' for k in key)} "
+        "when matched then update set t.to_offset = s.to_offset, t.to_time = s.to_time "
+        "when not matched then insert *"
+    )

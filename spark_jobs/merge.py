@@ -1,0 +1,44 @@
+"""Job: decode what is in raw and not yet in events, and merge it into `lake.events.trace_records`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+import uuid
+
+from pyspark.sql import SparkSession
+
+from spark_jobs import tables
+from spark_jobs.ingest import publish, report
+from spark_jobs.ingest.positions import booked
+from spark_jobs.session import session
+from spark_jobs.settings import Settings
+from spark_jobs.trace.merge import merge, pending
+
+
+def merge_pending(spark: SparkSession, settings: Settings, run_id: str) -> int:
+    """Publish the records of all messages that raw has and events has not; returns their number."""
+    raw, events = booked(spark, tables.RAW).positions, booked(spark, tables.EVENTS)
+    if raw == events.positions:
+        return 0
+    return merge(spark, pending(raw, events.positions), raw, events, settings.limits, run_id)
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--run-id", default=uuid.uuid4().hex, help="stands in the snapshot that is published")
+    args = parser.parse_args(argv)
+    settings = Settings()
+    spark = session("merge", settings)
+    tables.ensure(spark)
+    started = time.monotonic()
+    for attempt in publish.planning_again():
+        with attempt:
+            records = merge_pending(spark, settings, args.run_id)
+    report.merged(records, time.monotonic() - started)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

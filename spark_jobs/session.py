@@ -1,0 +1,65 @@
+"""The Spark session of every job, test and benchmark; the catalog `lake` is defined here, once."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from pyspark.sql import SparkSession
+
+from spark_jobs import jars
+from spark_jobs.settings import Settings
+
+CATALOG = "lake"
+
+
+def submit_conf(settings: Settings) -> dict[str, str]:
+    """What must be known before the driver's JVM starts: for spark-submit and for `session`."""
+    return {
+        "spark.driver.memory": settings.spark_driver_memory,
+        "spark.jars": ",".join(map(str, jars.jars(jars.SPARK))),
+        "spark.driver.extraClassPath": ":".join(map(str, jars.jars(jars.SPARK))),
+        # Iceberg's generated code may pass the size above which the JVM never compiles a method.
+        "spark.driver.extraJavaOptions": "-XX:-DontCompileHugeMethods",
+        "spark.executor.extraJavaOptions": "-XX:-DontCompileHugeMethods",
+        "spark.ui.enabled": "false",
+        "spark.log.level": "WARN",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        **settings.spark_conf,
+    }
+
+
+def session_conf(settings: Settings) -> dict[str, str]:
+    """The catalog and the SQL settings that the jobs and the models rely on."""
+    catalog = f"spark.sql.catalog.{CATALOG}"
+    return {
+        catalog: "org.apache.iceberg.spark.SparkCatalog",
+        f"{catalog}.type": settings.catalog.type,
+        f"{catalog}.uri": settings.catalog_uri,
+        f"{catalog}.warehouse": settings.warehouse,
+        f"{catalog}.jdbc.schema-version": "V1",
+        f"{catalog}.cache-enabled": "false",
+        "spark.sql.defaultCatalog": CATALOG,
+        "spark.sql.catalogImplementation": "in-memory",
+        "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": "4",
+        "spark.sql.python.filterPushdown.enabled": "true",
+        "spark.sql.ansi.enabled": "false",
+        **settings.spark_conf,
+    }
+
+
+def session(name: str, settings: Settings) -> SparkSession:
+    """Start (or return) the Spark session with the catalog `lake`.
+
+    Under spark-submit the master is the one that was submitted to; otherwise `spark_master`.
+    """
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    settings.home.mkdir(parents=True, exist_ok=True)
+    builder = SparkSession.builder.appName(name)
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:
+        builder = builder.master(settings.spark_master).config(map={**submit_conf(settings)})
+    return builder.config(map={**session_conf(settings)}).getOrCreate()

@@ -1,0 +1,150 @@
+"""Every setting of the warehouse, in one place.
+
+Values come, first match wins, from environment variables (`TRACE_…`, nested with `__`, as in
+`TRACE_LIMITS__GRACE_SECONDS=60`), then from the TOML file that `TRACE_SETTINGS` names, then from
+the defaults here. Secrets have no field: `Cluster.credentials_env` names the variables that hold them.
+"""
+
+from __future__ import annotations
+
+import os
+from functools import cached_property
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic_settings import (
+    BaseSettings,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    TomlConfigSettingsSource,
+)
+
+PROJECT = Path(__file__).resolve().parent.parent
+DEFAULT_TRACE_TOPIC = "RMQ_SYS_TRACE_TOPIC"
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Cluster(_Section):
+    """One RocketMQ cluster and the trace topics to read from it."""
+
+    name: str = Field(pattern=r"^[A-Za-z0-9_.-]+$")
+    namesrv: list[str] = Field(min_length=1, description="nameservers, each host:port")
+    trace_topics: list[str] = Field(default=[DEFAULT_TRACE_TOPIC], min_length=1)
+    credentials_env: str | None = Field(
+        default=None,
+        description="prefix of the variables <prefix>_ACCESS_KEY, <prefix>_SECRET_KEY and, "
+        "where one is used, <prefix>_SECURITY_TOKEN",
+    )
+
+    @field_validator("namesrv", mode="before")
+    @classmethod
+    def _split(cls, value: object) -> object:
+        return value.replace(",", ";").split(";") if isinstance(value, str) else value
+
+    @field_validator("namesrv")
+    @classmethod
+    def _host_port(cls, value: list[str]) -> list[str]:
+        for address in value:
+            host, _, port = address.rpartition(":")
+            if not host or not port.isdigit():
+                raise ValueError(f"nameserver {address!r} is not host:port")
+        return value
+
+
+class Catalog(_Section):
+    """Where the Iceberg catalog `lake` and its files are. Unset: SQLite and files below `home`."""
+
+    type: Literal["jdbc", "rest"] = "jdbc"
+    uri: str | None = Field(default=None, description="jdbc:… or http(s)://…, without credentials")
+    warehouse: str | None = Field(default=None, description="file://…, s3://…")
+
+
+class Extract(_Section):
+    """Bounds of one extraction."""
+
+    margin_seconds: int = Field(
+        default=60,
+        ge=0,
+        description="a queue read to its end is complete up to the planning time less this; "
+        "covers clock differences between the brokers and this machine",
+    )
+    max_offsets_per_run: int = Field(default=5_000_000, ge=1)
+    max_offsets_per_partition: int = Field(default=50_000, ge=1)
+    max_inflated_bytes: int = Field(default=32 * 1024 * 1024, ge=1)
+
+
+class Limits(_Section):
+    """The limits that the models' definitions name (docs/definitions.md)."""
+
+    grace_seconds: int = Field(default=15 * 60, ge=0)
+    consume_timeout_seconds: int = Field(default=15 * 60, ge=0)
+    retry_horizon_seconds: int = Field(default=5 * 3600, ge=0)
+    max_delay_seconds: int = Field(default=2 * 3600, ge=0)
+    expected_group_lookback_days: int = Field(default=7, ge=1)
+    max_retry_times: int = Field(default=16, ge=0)
+    event_time_past_days: int = Field(default=7, ge=0)
+    event_time_ahead_seconds: int = Field(default=10 * 60, ge=0)
+
+
+class Settings(BaseSettings):
+    """The whole configuration; `Settings()` reads the environment and the settings file."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="TRACE_", env_nested_delimiter="__", extra="forbid", frozen=True
+    )
+
+    home: Path = Field(default=Path("var"), description="all state of an embedded run")
+    environment: str = "local"
+    clusters: list[Cluster] = []
+    catalog: Catalog = Catalog()
+    extract: Extract = Extract()
+    limits: Limits = Limits()
+    spark_master: str = "local[2]"
+    spark_driver_memory: str = "2g"
+    spark_conf: dict[str, str] = {}
+
+    @field_validator("home")
+    @classmethod
+    def _absolute(cls, value: Path) -> Path:
+        return value.expanduser().resolve()
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        sources: tuple[PydanticBaseSettingsSource, ...] = (init_settings, env_settings)
+        if path := os.environ.get("TRACE_SETTINGS"):
+            if not Path(path).is_file():
+                raise ValueError(f"TRACE_SETTINGS names {path}, and there is no such file")
+            sources += (TomlConfigSettingsSource(settings_cls, toml_file=path),)
+        return sources
+
+    @cached_property
+    def catalog_uri(self) -> str:
+        """The catalog's address as Spark's Iceberg catalog takes it."""
+        return self.catalog.uri or f"jdbc:sqlite:{self.home / 'catalog.db'}"
+
+    @cached_property
+    def warehouse(self) -> str:
+        return self.catalog.warehouse or (self.home / "warehouse").as_uri()
+
+    def cluster(self, name: str) -> Cluster:
+        """The cluster of that name.
+
+        Raises:
+            ValueError: no such cluster is configured; the message names those that are.
+        """
+        for cluster in self.clusters:
+            if cluster.name == name:
+                return cluster
+        known = ", ".join(c.name for c in self.clusters) or "none"
+        raise ValueError(f"cluster {name!r} is not configured (configured: {known})")

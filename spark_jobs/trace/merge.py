@@ -1,0 +1,130 @@
+"""Merge decoded records into events: insert-only, by place, on a branch."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from spark_jobs.ingest import publish
+from spark_jobs.ingest.positions import (
+    CHANGE_SEQ,
+    OFFSETS,
+    RUN_ID,
+    Booked,
+    Position,
+    Positions,
+    Range,
+    to_json,
+    within,
+)
+from spark_jobs.settings import Limits
+from spark_jobs.tables import EVENTS, RAW
+from spark_jobs.trace.decode import DECODER_VERSION, decode
+from spark_jobs.trace.layouts import RECORD_SEPARATOR
+
+# An epoch that ended is read to its end, wherever that was.
+_END_OF_EPOCH = 2**62
+
+PLACE = ("cluster", "trace_topic", "broker", "queue_id", "epoch", "queue_offset", "record_index")
+
+
+def pending(raw: Positions, events: Positions) -> list[Range]:
+    """The offsets that are in raw and not yet in events, epoch by epoch."""
+    ranges = []
+    for queue, position in sorted(raw.items()):
+        done = events.get(queue, Position(next=0))
+        for epoch in range(done.epoch, position.epoch + 1):
+            start = done.next if epoch == done.epoch else 0
+            end = position.next if epoch == position.epoch else _END_OF_EPOCH
+            if end > start:
+                ranges.append(Range(queue, epoch, start, end))
+    return ranges
+
+
+def merge(
+    spark: SparkSession, ranges: list[Range], raw: Positions, events: Booked, limits: Limits, run_id: str
+) -> int:
+    """Decode the messages of `ranges` and publish their records with the positions of raw.
+
+    With no new message the positions alone are published, so that the watermark moves on;
+    `change_seq` rises only with records. Returns the number of records.
+
+    Raises:
+        publish.PublishRefused: another merge was first.
+        publish.AuditFailed: the branch does not hold what the messages hold.
+    """
+    messages = within(spark.table(RAW.full_name), ranges)
+    days = [
+        row.day
+        for row in messages.select(F.to_date("store_time").alias("day")).distinct().orderBy("day").collect()
+    ]
+    change_seq = events.change_seq + (1 if days else 0)
+    properties = {OFFSETS: to_json(raw), CHANGE_SEQ: str(change_seq), RUN_ID: run_id}
+    batch = decode(messages, limits).withColumns(
+        {"decoder_version": F.lit(DECODER_VERSION), "change_seq": F.lit(change_seq).cast("bigint")}
+    )
+    with publish.branch(spark, EVENTS, "merge") as branch:
+        if days:
+            _insert(spark, batch, branch, days, ranges, properties)
+            records = _audit(spark, messages, branch, ranges)
+        else:
+            publish.append(batch, EVENTS, branch, properties)
+            records = 0
+        publish.fast_forward(spark, EVENTS, branch)
+    return records
+
+
+def _insert(
+    spark: SparkSession,
+    batch: DataFrame,
+    branch: str,
+    days: list,
+    ranges: list[Range],
+    properties: dict[str, str],
+) -> None:
+    """The MERGE; days and offsets are literals in its condition, so old files are not read."""
+    batch.createOrReplaceTempView("batch")
+    same_place = " and ".join(f"t.{name} = s.{name}" for name in PLACE)
+    in_days = " or ".join(
+        f"(t.store_time >= timestamp '{day} 00:00:00' and t.store_time < timestamp '{day} 00:00:00' + interval 1 day)"
+        for day in days
+    )
+    lowest, highest = min(r.start for r in ranges), max(r.end for r in ranges) - 1
+    for key, value in properties.items():
+        spark.conf.set(f"spark.sql.iceberg.snapshot-property.{key}", value)
+    try:
+        spark.sql(
+            f"""
+            merge into {EVENTS.full_name}.branch_{branch} t
+            using batch s
+            on {same_place} and ({in_days}) and t.queue_offset between {lowest} and {highest}
+            when not matched then insert *
+            """
+        )
+    finally:
+        for key in properties:
+            spark.conf.unset(f"spark.sql.iceberg.snapshot-property.{key}")
+
+
+def _audit(spark: SparkSession, messages: DataFrame, branch: str, ranges: list[Range]) -> int:
+    """Count the records on the branch against the separators in the bodies; returns the count.
+
+    A glued record is one more row than there are pieces, so rows may exceed pieces, never fall
+    short; and no place may be there twice.
+    """
+    pieces = F.size(F.array_remove(F.split(F.col("body").cast("string"), RECORD_SEPARATOR), ""))
+    stated = messages.select(F.when(F.col("body_error").isNull(), pieces).otherwise(1).alias("pieces")).agg(
+        F.coalesce(F.sum("pieces"), F.lit(0)), F.count_if(F.col("pieces") > 0)
+    )
+    written = within(publish.on_branch(spark, EVENTS, branch), ranges).agg(
+        F.count("*"), F.countDistinct(*PLACE), F.countDistinct(*PLACE[:-1])
+    )
+    least, with_records = stated.collect()[0]
+    records, places, seen = written.collect()[0]
+    if records < least or records != places or seen != with_records:
+        raise publish.AuditFailed(
+            f"{EVENTS.full_name}: {with_records} bodies hold {least} records, but branch {branch} has "
+            f"{records} rows at {places} places of {seen} messages. Nothing was published; raw is "
+            "untouched, so the merge can run again"
+        )
+    return records

@@ -1,0 +1,45 @@
+"""One Spark session with the catalog `lake` for the whole test run."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from spark_jobs import tables
+from spark_jobs.session import session
+from spark_jobs.settings import Settings
+
+
+@pytest.fixture(scope="session")
+def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
+    return Settings(home=Path(tmp_path_factory.mktemp("trace_home")))
+
+
+@pytest.fixture(scope="session")
+def spark(settings: Settings) -> Iterator[SparkSession]:
+    started = session("tests", settings)
+    yield started
+    started.stop()
+
+
+@pytest.fixture
+def lake(spark: SparkSession) -> SparkSession:
+    """The session with every table of the pipeline there and empty."""
+    tables.ensure(spark)
+    yield spark
+    for table in tables.ALL:
+        spark.sql(f"drop table if exists {table.full_name} purge")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport():
+    """With TRACE_TESTS_NO_SKIP set, as in CI, a skipped test is a failure: CI installs what tests need."""
+    report = yield
+    if report.skipped and os.environ.get("TRACE_TESTS_NO_SKIP"):
+        report.outcome = "failed"
+        report.longrepr = f"skipped where nothing may be: {report.longrepr}"
+    return report

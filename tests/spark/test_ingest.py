@@ -1,0 +1,143 @@
+"""Raw and events are published exactly once, with the positions that they reach."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+from pyspark.sql import functions as F
+
+from spark_jobs import tables
+from spark_jobs.ingest import publish, raw
+from spark_jobs.ingest.plan import Gap, Plan, Step
+from spark_jobs.ingest.positions import Booked, Position, Queue, Range, booked, from_json, to_json
+from spark_jobs.merge import merge_pending
+from spark_jobs.trace.merge import merge, pending
+
+QUEUE = Queue("c", "RMQ_SYS_TRACE_TOPIC", "broker-a", 0)
+STORED = int(datetime(2026, 11, 20, 23, 59, 50, tzinfo=UTC).timestamp() * 1000)
+RECORD = "SubAfter\x01rq{0}\x01id{0}\x013\x01true\x01k\x010\x02"
+
+
+def stored(offset: int) -> int:
+    return STORED + offset * 1000
+
+
+def planned(start: int, end: int, gap: Gap | None = None) -> Plan:
+    position = Position(end, 0, stored(end - 1), 100 * end, 7, complete_to=stored(end - 1))
+    step = Step(Range(QUEUE, 0, start, end), position, lag=0, gap=gap)
+    return Plan(stored(end), [step], {}, {QUEUE: position})
+
+
+def messages(spark, start: int, end: int, body: str = RECORD * 2):
+    rows = [
+        (
+            *("c", "RMQ_SYS_TRACE_TOPIC", "broker-a", 0, 0, offset),
+            datetime.fromtimestamp(stored(offset) / 1000, UTC),
+            *(None, "127.0.0.1:1", "127.0.0.1:2", 0, 7, 300, None, None),
+            *(bytearray(body.format(offset).encode()), None, "run", datetime.now(UTC)),
+        )
+        for offset in range(start, end)
+    ]
+    return spark.createDataFrame(rows, tables.RAW.schema)
+
+
+def places(spark) -> list[tuple[int, int]]:
+    rows = spark.table("lake.events.trace_records").orderBy("queue_offset", "record_index").collect()
+    return [(r.queue_offset, r.record_index) for r in rows]
+
+
+def test_positions_are_published_with_the_rows(lake):
+    plan = planned(0, 20)
+    assert raw.write(lake, messages(lake, 0, 20), plan, "run") == 20
+    assert booked(lake, tables.RAW).positions == plan.positions
+
+
+def test_positions_survive_json():
+    positions = planned(0, 3).positions
+    assert from_json(to_json(positions)) == positions
+
+
+def test_a_short_read_is_not_published(lake):
+    with pytest.raises(publish.AuditFailed, match="20 offsets from 0 were planned, 19 rows"):
+        raw.write(lake, messages(lake, 0, 19), planned(0, 20), "run")
+    assert lake.table("lake.raw.trace_messages").count() == 0
+    assert booked(lake, tables.RAW).positions == {}
+
+
+def test_a_doubled_message_is_not_published(lake):
+    rows = messages(lake, 0, 20).union(messages(lake, 3, 4))
+    with pytest.raises(publish.AuditFailed, match="21 rows of 20 offsets"):
+        raw.write(lake, rows, planned(0, 20), "run")
+
+
+def test_another_last_message_is_not_published(lake):
+    rows = messages(lake, 0, 20).withColumn("body_crc", F.lit(8))
+    with pytest.raises(publish.AuditFailed, match="the message at offset 19 changed"):
+        raw.write(lake, rows, planned(0, 20), "run")
+
+
+def test_a_second_writer_is_refused(lake):
+    raw.write(lake, messages(lake, 0, 1), planned(0, 1), "first")
+    with publish.branch(lake, tables.RAW, "slow") as branch:
+        publish.append(messages(lake, 1, 5), tables.RAW, branch, {})
+        raw.write(lake, messages(lake, 1, 5), planned(1, 5), "quick")
+        with pytest.raises(publish.PublishRefused):
+            publish.fast_forward(lake, tables.RAW, branch)
+    assert lake.table("lake.raw.trace_messages").count() == 5
+
+
+def test_no_branch_is_left(lake, settings):
+    raw.write(lake, messages(lake, 0, 2), planned(0, 2), "run")
+    merge_pending(lake, settings, "run")
+    for table in (tables.RAW, tables.EVENTS):
+        assert [r.name for r in lake.table(f"{table.full_name}.refs").collect()] == ["main"]
+
+
+def test_every_record_is_merged_once(lake, settings):
+    raw.write(lake, messages(lake, 0, 20), planned(0, 20), "run")
+    assert merge_pending(lake, settings, "run") == 40
+    assert booked(lake, tables.EVENTS).change_seq == 1
+    assert merge_pending(lake, settings, "again") == 0
+
+    raw.write(lake, messages(lake, 20, 25), planned(20, 25), "run 2")
+    assert merge_pending(lake, settings, "run 2") == 10
+    assert places(lake) == [(offset, index) for offset in range(25) for index in range(2)]
+    events = booked(lake, tables.EVENTS)
+    assert events.change_seq == 2
+    assert events.positions == booked(lake, tables.RAW).positions
+
+
+def test_positions_move_on_without_messages(lake, settings):
+    """An idle cluster's watermark goes on; `change_seq` does not, so nothing is triggered."""
+    raw.write(lake, messages(lake, 0, 2), planned(0, 2), "run")
+    merge_pending(lake, settings, "run")
+    idle = planned(2, 2)
+    raw.write(lake, lake.createDataFrame([], tables.RAW.schema), idle, "idle")
+    assert booked(lake, tables.RAW).positions == idle.positions
+    assert merge_pending(lake, settings, "idle") == 0
+    assert booked(lake, tables.EVENTS).positions == idle.positions
+    assert booked(lake, tables.EVENTS).change_seq == 1
+
+
+def test_a_merge_that_runs_twice_doubles_nothing(lake, settings):
+    """The second merge knows nothing of the first: the MERGE's condition alone must hold."""
+    raw.write(lake, messages(lake, 0, 20), planned(0, 20), "run")
+    merge_pending(lake, settings, "run")
+    raw_positions = booked(lake, tables.RAW).positions
+    merge(lake, pending(raw_positions, {}), raw_positions, Booked({}, 1), settings.limits, "again")
+    assert len(places(lake)) == len(set(places(lake))) == 40
+
+
+def test_books_are_rebuilt_from_rows_and_gaps(lake):
+    """Where no live snapshot carries positions, the data does."""
+    publish_rows = messages(lake, 0, 20)
+    publish_rows.writeTo("lake.raw.trace_messages").append()
+    found = booked(lake, tables.RAW).positions[QUEUE]
+    assert (found.next, found.epoch, found.store_time, found.crc) == (20, 0, stored(19), 7)
+
+    gap = Gap(Range(QUEUE, 0, 20, 50), stored(19), stored(50))
+    raw._record_gaps(lake, [gap], stored(60), "run")
+    raw._record_gaps(lake, [gap], stored(61), "run again")
+    assert lake.table("lake.ops.ingest_gaps").count() == 1
+    assert booked(lake, tables.RAW).positions[QUEUE].next == 50
