@@ -64,6 +64,10 @@ run: setup ## the same pipeline against your cluster; NAMESRV=host:port [TOPIC=â
 	@[ -n "$(NAMESRV)" ] || { echo "say which nameserver: make run NAMESRV=host:port [TOPIC=$(TOPIC)] [CLUSTER=$(CLUSTER)]" >&2; exit 2; }
 	@$(RUN) spark_jobs.pipeline --namesrv "$(NAMESRV)" --topic "$(TOPIC)" --cluster "$(CLUSTER)"
 
+.PHONY: dictionary
+dictionary: setup ## write docs/data_dictionary.md anew from the tables and models
+	@$(RUN) docs.data_dictionary
+
 # ---- check --------------------------------------------------------------------------------------
 
 .PHONY: test

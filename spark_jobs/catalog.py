@@ -19,19 +19,19 @@ def lake(settings: Settings) -> Catalog:
     return load_catalog(CATALOG, type=kind, uri=uri, warehouse=settings.warehouse)
 
 
-def booked_property(settings: Settings, table: Table, name: str) -> str | None:
-    """A property of the newest snapshot on main that carries it; None if none does.
+def summary_with(settings: Settings, table: Table, name: str) -> dict[str, str]:
+    """The summary of the newest snapshot on main that carries the property `name`; empty if none does.
 
     Compaction writes snapshots that carry none of ours, so the search goes back along main.
     """
     try:
         metadata = lake(settings).load_table(table.name)
     except NoSuchTableError:
-        return None
+        return {}
     snapshot = metadata.current_snapshot()
     while snapshot is not None:
-        if snapshot.summary is not None and (value := snapshot.summary.additional_properties.get(name)):
-            return value
+        if snapshot.summary is not None and name in snapshot.summary.additional_properties:
+            return snapshot.summary.additional_properties
         parent = snapshot.parent_snapshot_id
         snapshot = metadata.snapshot_by_id(parent) if parent is not None else None
-    return None
+    return {}

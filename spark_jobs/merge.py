@@ -19,7 +19,8 @@ from spark_jobs.trace.merge import merge, pending
 
 def merge_pending(spark: SparkSession, settings: Settings, run_id: str) -> int:
     """Publish the records of all messages that raw has and events has not; returns their number."""
-    raw, events = booked(spark, tables.RAW).positions, booked(spark, tables.EVENTS)
+    raw = booked(spark, settings, tables.RAW).positions
+    events = booked(spark, settings, tables.EVENTS)
     if raw == events.positions:
         return 0
     return merge(spark, pending(raw, events.positions), raw, events, settings.limits, run_id)

@@ -13,6 +13,8 @@ from dataclasses import asdict, dataclass
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from spark_jobs.catalog import summary_with
+from spark_jobs.settings import Settings
 from spark_jobs.tables import EVENTS, INGEST_GAPS, RAW, Table
 
 OFFSETS = "trace.offsets"
@@ -92,24 +94,15 @@ class Booked:
     change_seq: int = 0
 
 
-def booked(spark: SparkSession, table: Table) -> Booked:
+def booked(spark: SparkSession, settings: Settings, table: Table) -> Booked:
     """The books of a table's main branch: from the newest snapshot that carries them.
 
     Compaction and the like write snapshots without books. Where no live snapshot has them, they
     are rebuilt from the rows (and, for raw, the gaps), with `complete_to` at the last store time.
     """
-    found = spark.sql(
-        f"""
-        select s.summary['{OFFSETS}'] as offsets, s.summary['{CHANGE_SEQ}'] as change_seq
-        from {table.full_name}.history h
-        join {table.full_name}.snapshots s on s.snapshot_id = h.snapshot_id
-        where h.is_current_ancestor and s.summary['{OFFSETS}'] is not null
-        order by h.made_current_at desc, s.committed_at desc
-        limit 1
-        """
-    ).first()
-    if found:
-        return Booked(from_json(found.offsets), int(found.change_seq or 0))
+    summary = summary_with(settings, table, OFFSETS)
+    if summary:
+        return Booked(from_json(summary[OFFSETS]), int(summary.get(CHANGE_SEQ, 0)))
     return _rebuilt(spark, table)
 
 

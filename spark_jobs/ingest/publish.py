@@ -63,7 +63,7 @@ def fast_forward(spark: SparkSession, table: Table, branch_name: str) -> None:
         PublishRefused: main has moved since the branch was made.
     """
     try:
-        spark.sql(f"call lake.system.fast_forward('{table.name}', 'main', '{branch_name}')").collect()
+        spark.sql(f"call lake.system.fast_forward('{table.full_name}', 'main', '{branch_name}')").collect()
     except (PySparkException, Py4JJavaError) as error:
         if "not an ancestor" in str(error):
             raise PublishRefused(f"{table.full_name}: main moved while {branch_name} was written") from error

@@ -47,10 +47,10 @@ def places(spark) -> list[tuple[int, int]]:
     return [(r.queue_offset, r.record_index) for r in rows]
 
 
-def test_positions_are_published_with_the_rows(lake):
+def test_positions_are_published_with_the_rows(lake, settings):
     plan = planned(0, 20)
     assert raw.write(lake, messages(lake, 0, 20), plan, "run") == 20
-    assert booked(lake, tables.RAW).positions == plan.positions
+    assert booked(lake, settings, tables.RAW).positions == plan.positions
 
 
 def test_positions_survive_json():
@@ -58,11 +58,11 @@ def test_positions_survive_json():
     assert from_json(to_json(positions)) == positions
 
 
-def test_a_short_read_is_not_published(lake):
+def test_a_short_read_is_not_published(lake, settings):
     with pytest.raises(publish.AuditFailed, match="20 offsets from 0 were planned, 19 rows"):
         raw.write(lake, messages(lake, 0, 19), planned(0, 20), "run")
     assert lake.table("lake.raw.trace_messages").count() == 0
-    assert booked(lake, tables.RAW).positions == {}
+    assert booked(lake, settings, tables.RAW).positions == {}
 
 
 def test_a_doubled_message_is_not_published(lake):
@@ -97,15 +97,15 @@ def test_no_branch_is_left(lake, settings):
 def test_every_record_is_merged_once(lake, settings):
     raw.write(lake, messages(lake, 0, 20), planned(0, 20), "run")
     assert merge_pending(lake, settings, "run") == 40
-    assert booked(lake, tables.EVENTS).change_seq == 1
+    assert booked(lake, settings, tables.EVENTS).change_seq == 1
     assert merge_pending(lake, settings, "again") == 0
 
     raw.write(lake, messages(lake, 20, 25), planned(20, 25), "run 2")
     assert merge_pending(lake, settings, "run 2") == 10
     assert places(lake) == [(offset, index) for offset in range(25) for index in range(2)]
-    events = booked(lake, tables.EVENTS)
+    events = booked(lake, settings, tables.EVENTS)
     assert events.change_seq == 2
-    assert events.positions == booked(lake, tables.RAW).positions
+    assert events.positions == booked(lake, settings, tables.RAW).positions
 
 
 def test_positions_move_on_without_messages(lake, settings):
@@ -114,30 +114,30 @@ def test_positions_move_on_without_messages(lake, settings):
     merge_pending(lake, settings, "run")
     idle = planned(2, 2)
     raw.write(lake, lake.createDataFrame([], tables.RAW.schema), idle, "idle")
-    assert booked(lake, tables.RAW).positions == idle.positions
+    assert booked(lake, settings, tables.RAW).positions == idle.positions
     assert merge_pending(lake, settings, "idle") == 0
-    assert booked(lake, tables.EVENTS).positions == idle.positions
-    assert booked(lake, tables.EVENTS).change_seq == 1
+    assert booked(lake, settings, tables.EVENTS).positions == idle.positions
+    assert booked(lake, settings, tables.EVENTS).change_seq == 1
 
 
 def test_a_merge_that_runs_twice_doubles_nothing(lake, settings):
     """The second merge knows nothing of the first: the MERGE's condition alone must hold."""
     raw.write(lake, messages(lake, 0, 20), planned(0, 20), "run")
     merge_pending(lake, settings, "run")
-    raw_positions = booked(lake, tables.RAW).positions
+    raw_positions = booked(lake, settings, tables.RAW).positions
     merge(lake, pending(raw_positions, {}), raw_positions, Booked({}, 1), settings.limits, "again")
     assert len(places(lake)) == len(set(places(lake))) == 40
 
 
-def test_books_are_rebuilt_from_rows_and_gaps(lake):
+def test_books_are_rebuilt_from_rows_and_gaps(lake, settings):
     """Where no live snapshot carries positions, the data does."""
     publish_rows = messages(lake, 0, 20)
     publish_rows.writeTo("lake.raw.trace_messages").append()
-    found = booked(lake, tables.RAW).positions[QUEUE]
+    found = booked(lake, settings, tables.RAW).positions[QUEUE]
     assert (found.next, found.epoch, found.store_time, found.crc) == (20, 0, stored(19), 7)
 
     gap = Gap(Range(QUEUE, 0, 20, 50), stored(19), stored(50))
     raw._record_gaps(lake, [gap], stored(60), "run")
     raw._record_gaps(lake, [gap], stored(61), "run again")
     assert lake.table("lake.ops.ingest_gaps").count() == 1
-    assert booked(lake, tables.RAW).positions[QUEUE].next == 50
+    assert booked(lake, settings, tables.RAW).positions[QUEUE].next == 50

@@ -1,0 +1,89 @@
+"""Read what is new in the trace topics, decode it, and publish it as `lake.events.trace_records`.
+
+**Makes** rows of `lake.raw.trace_messages` (one Spark job a cluster) and of
+`lake.events.trace_records` (one merge for all). When records came, the Asset
+`lake.events.trace_records` starts `trace_marts`.
+
+**Fails** when a broker or nameserver is away, refuses the credentials, or a topic was deleted and
+made anew. The other queues and clusters are read all the same; the run ends failed.
+
+**What to do**: read the log of the failed `extract` task: it names cluster, topic, broker, queue
+and offsets, and says what helps. Clearing a task or running the DAG again does no harm: each run
+starts where the last published one ended.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.sdk import Asset, Metadata, TriggerRule, dag, task
+from airflow.sdk.exceptions import AirflowSkipException
+
+from spark_jobs.catalog import summary_with
+from spark_jobs.ingest.positions import CHANGE_SEQ
+from spark_jobs.session import submit_conf
+from spark_jobs.settings import PROJECT, Settings
+from spark_jobs.tables import EVENTS
+
+SETTINGS = Settings()
+RECORDS = Asset("lake.events.trace_records")
+# Publishing to one table is serial; the compare-and-set would refuse the second writer anyway.
+SPARK = {"conn_id": "spark_default", "conf": submit_conf(SETTINGS), "pool": "lake_publish"}
+
+
+@dag(
+    schedule=timedelta(minutes=5),
+    start_date=datetime(2026, 1, 1, tzinfo=UTC),
+    catchup=False,
+    max_active_runs=1,
+    doc_md=__doc__,
+    tags=["tier-1", "ingest"],
+    default_args={
+        "owner": "data-platform",
+        "retries": 2,
+        "retry_delay": timedelta(seconds=30),
+        "retry_exponential_backoff": True,
+        "execution_timeout": timedelta(hours=1),
+    },
+)
+def trace_ingest() -> None:
+    extract = SparkSubmitOperator.partial(
+        task_id="extract",
+        name="trace extract",
+        application=str(PROJECT / "spark_jobs" / "extract.py"),
+        map_index_template="{{ task.application_args[1] }}",
+        **SPARK,
+    ).expand(
+        application_args=[
+            ["--cluster", cluster.name, "--run-id", "{{ run_id }}"] for cluster in SETTINGS.clusters
+        ]
+    )
+    merge = SparkSubmitOperator(
+        task_id="merge",
+        name="trace merge",
+        application=str(PROJECT / "spark_jobs" / "merge.py"),
+        application_args=["--run-id", "{{ run_id }}"],
+        trigger_rule=TriggerRule.ALL_DONE,
+        **SPARK,
+    )
+
+    @task(inlets=[RECORDS], outlets=[RECORDS])
+    def announce(inlet_events=None):  # type: ignore[no-untyped-def]
+        """Tell `trace_marts` of records that were published since the last time."""
+        told = inlet_events[RECORDS]
+        last = told[-1].extra.get("change_seq", 0) if len(told) else 0
+        now = int(summary_with(Settings(), EVENTS, CHANGE_SEQ).get(CHANGE_SEQ, 0))
+        if now <= last:
+            raise AirflowSkipException(f"no new records: change_seq is {now}, announced was {last}")
+        yield Metadata(RECORDS, extra={"change_seq": now})
+
+    @task(trigger_rule=TriggerRule.ALL_SUCCESS)
+    def all_extracted() -> None:
+        """Fails the run when a cluster failed, though the merge of the others went well."""
+
+    extract >> merge >> announce()
+    [extract, merge] >> all_extracted()
+
+
+trace_ingest()

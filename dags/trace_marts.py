@@ -1,0 +1,55 @@
+"""Build, test and publish the marts: dbt on one Spark session.
+
+**Makes** the tables of `lake.marts`, on a branch each, and puts them on main together after their
+tests have passed.
+
+**Starts** when `trace_ingest` has published records, and on a timer: a message that nobody consumed
+becomes an orphan when time passes, without any new record.
+
+**Fails** when a model or a test fails. Readers then keep the last good marts.
+
+**What to do**: the task's log ends with a table of the models and tests that failed. Mend, then
+clear the task; a run takes everything since the last publication.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.sdk import Asset, AssetOrTimeSchedule, CronTriggerTimetable, dag
+
+from spark_jobs.session import submit_conf
+from spark_jobs.settings import PROJECT, Settings
+
+RECORDS = Asset("lake.events.trace_records")
+
+
+@dag(
+    schedule=AssetOrTimeSchedule(
+        timetable=CronTriggerTimetable("*/15 * * * *", timezone="UTC"), assets=[RECORDS]
+    ),
+    start_date=datetime(2026, 1, 1, tzinfo=UTC),
+    catchup=False,
+    max_active_runs=1,
+    doc_md=__doc__,
+    tags=["tier-1", "marts"],
+    default_args={
+        "owner": "data-platform",
+        "retries": 1,
+        "retry_delay": timedelta(seconds=30),
+        "execution_timeout": timedelta(hours=1),
+    },
+)
+def trace_marts() -> None:
+    SparkSubmitOperator(
+        task_id="build",
+        name="trace marts",
+        application=str(PROJECT / "spark_jobs" / "marts.py"),
+        conn_id="spark_default",
+        conf=submit_conf(Settings()),
+        pool="lake_marts",
+    )
+
+
+trace_marts()

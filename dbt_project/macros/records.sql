@@ -1,0 +1,39 @@
+{# What is common to the columns of all record types. #}
+
+{# Text that stands for "absent" on the wire, to NULL. #}
+{% macro present(column, absent=['null', '']) -%}
+  case when {{ column }} not in ('{{ absent | join("', '") }}') then {{ column }} end
+{%- endmacro %}
+
+{# A group or topic without RocketMQ's %RETRY% and %DLQ% and without a namespace (`ns%name`). #}
+{% macro without_prefixes(column) -%}
+  regexp_replace({{ present(column) }}, '^(%RETRY%|%DLQ%)?([^%]+%)?', '')
+{%- endmacro %}
+
+{# What a topic is for: retry and dead_letter topics hold messages that were published before. #}
+{% macro topic_kind(column) -%}
+  case
+    when {{ column }} like '\\%RETRY\\%%' then 'retry'
+    when {{ column }} like '\\%DLQ\\%%' then 'dead_letter'
+    else 'normal'
+  end
+{%- endmacro %}
+
+{# The record's time: the client's, or the broker's where the client's is missing or suspect. #}
+{% macro record_time() -%}
+  case when not coalesce(event_time_suspect, false) then coalesce(event_time, store_time) else store_time end
+{%- endmacro %}
+
+{% macro record_time_source() -%}
+  case when event_time is not null and not coalesce(event_time_suspect, false) then 'event_time' else 'store_time' end
+{%- endmacro %}
+
+{# The client process: its own `ip@pid`, else the address it wrote the trace from, else its ip. #}
+{% macro client() -%}
+  case when client_host like '%@%' then client_host else coalesce(born_host, client_host) end
+{%- endmacro %}
+
+{# Where the record stands; the first in this order is kept of records that were stored twice. #}
+{% macro place() -%}
+  struct(store_time, trace_topic, broker, queue_id, epoch, queue_offset, record_index)
+{%- endmacro %}

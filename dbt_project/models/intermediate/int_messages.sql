@@ -1,0 +1,49 @@
+-- One row a message (cluster, topic, msg_id), however often it was sent; the first send describes it.
+-- What a client sent to a retry or dead-letter topic was published before, and is left out.
+with sends as (
+  select
+    cluster,
+    topic,
+    msg_id,
+    struct(
+      sent_at,
+      hour_source,
+      hour,
+      producer_group,
+      msg_type,
+      batch_size,
+      tags,
+      keys,
+      store_host,
+      offset_msg_id
+    ) as send
+  from {{ ref('fct_sends') }}
+  where msg_id is not null and topic_kind = 'normal'
+),
+
+messages as (
+  select
+    cluster,
+    topic,
+    msg_id,
+    min(send) as first_send,
+    count(*) as sends
+  from sends
+  group by cluster, topic, msg_id
+)
+
+select
+  cluster,
+  topic,
+  msg_id,
+  first_send.sent_at as published_at,
+  first_send.hour_source,
+  first_send.hour,
+  first_send.producer_group,
+  first_send.msg_type,
+  first_send.batch_size,
+  first_send.tags,
+  first_send.keys,
+  first_send.store_host,
+  sends
+from messages

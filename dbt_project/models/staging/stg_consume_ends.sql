@@ -1,0 +1,29 @@
+-- One row a SubAfter record: the listener returned. Many clients write neither time nor group here.
+with source as (
+  select * from {{ source('events', 'trace_records') }}
+  where record_type = 'SubAfter'
+),
+
+renamed as (
+  select
+    cluster,
+    {{ place() }} as place,
+    store_time,
+    case when not coalesce(event_time_suspect, false) then event_time end as ended_at,
+    {{ record_time() }} as recorded_at,
+    {{ record_time_source() }} as hour_source,
+    date_trunc('hour', {{ record_time() }}) as hour,
+    {{ without_prefixes('group_name') }} as consumer_group,
+    {{ present('request_id') }} as request_id,
+    {{ present('msg_id') }} as msg_id,
+    cost_ms,
+    success as is_success,
+    context_code,
+    {{ present('keys', ['null', '', 'dKey']) }} as keys,
+    {{ client() }} as client,
+    layout,
+    change_seq
+  from source
+)
+
+select * from renamed

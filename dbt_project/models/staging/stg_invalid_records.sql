@@ -1,0 +1,20 @@
+-- One row a record that matches no known layout.
+with source as (
+  select * from {{ source('events', 'trace_records') }}
+  where record_type = 'Invalid'
+),
+
+renamed as (
+  select
+    cluster,
+    {{ place() }} as place,
+    store_time,
+    date_trunc('hour', store_time) as hour,
+    {{ client() }} as client,
+    invalid_reason,
+    raw,
+    change_seq
+  from source
+)
+
+select * from renamed

@@ -1,0 +1,35 @@
+-- One row a Pub record: a send call that returned. A batch send is one row.
+with source as (
+  select * from {{ source('events', 'trace_records') }}
+  where record_type = 'Pub'
+),
+
+renamed as (
+  select
+    cluster,
+    {{ place() }} as place,
+    store_time,
+    event_time,
+    {{ record_time() }} as sent_at,
+    {{ record_time_source() }} as hour_source,
+    date_trunc('hour', {{ record_time() }}) as hour,
+    {{ present('region') }} as region,
+    {{ without_prefixes('group_name') }} as producer_group,
+    {{ without_prefixes('topic') }} as topic,
+    {{ topic_kind('topic') }} as topic_kind,
+    {{ present('msg_id') }} as msg_ids,
+    {{ present('offset_msg_id') }} as offset_msg_ids,
+    {{ present('tags') }} as tags,
+    {{ present('keys') }} as keys,
+    {{ present('store_host') }} as store_host,
+    {{ client() }} as client,
+    body_length,
+    cost_ms,
+    msg_type,
+    success as is_send_ok,
+    layout,
+    change_seq
+  from source
+)
+
+select * from renamed

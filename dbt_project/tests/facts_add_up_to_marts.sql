@@ -1,0 +1,20 @@
+-- Fails where a mart does not hold exactly the rows of its fact.
+with sums as (
+  select
+    'consumer_group_success' as mart,
+    (select coalesce(sum(attempts), 0) from {{ ref('consumer_group_success') }}) as in_mart,
+    (select count(*) from {{ ref('fct_consume_attempts') }} where consumer_group is not null) as in_fact
+  union all
+  select
+    'consumer_group_success deliveries' as mart,
+    (select coalesce(sum(deliveries), 0) from {{ ref('consumer_group_success') }}) as in_mart,
+    (select count(*) from {{ ref('fct_deliveries') }}) as in_fact
+  union all
+  select
+    'send_latency' as mart,
+    (select coalesce(sum(sends), 0) from {{ ref('send_latency') }}) as in_mart,
+    (select count(*) from {{ ref('fct_sends') }}) as in_fact
+)
+
+select * from sums
+where in_mart != in_fact

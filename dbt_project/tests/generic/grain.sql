@@ -1,0 +1,9 @@
+{# Fails with the keys that stand on more than one row; NULLs are equal here. #}
+{% test grain(model, key) %}
+select
+  {{ key | join(', ') }},
+  count(*) as copies
+from {{ model }}
+group by {{ key | join(', ') }}
+having count(*) > 1
+{% endtest %}

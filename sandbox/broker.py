@@ -1,0 +1,298 @@
+"""A RocketMQ 5.5.0 nameserver and broker on loopback, as child processes, with message trace on.
+
+    with rocketmq(Path("var/sandbox")) as sandbox:
+        print(sandbox.namesrv)          # 127.0.0.1:21734
+
+Everything they write is below the folder, and a later start on the same folder goes on with the
+same data, ports and broker name. They end with this process, however it ends.
+
+They listen on loopback alone, but for one port: the broker's replication port (`broker port` + 1)
+binds to every address, and RocketMQ has no setting for it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from sandbox import route
+from sandbox.ports import Ports, ports_of
+from sandbox.server import SandboxError, Server, end_left_over
+from spark_jobs import jars
+
+TRACE_TOPIC = "RMQ_SYS_TRACE_TOPIC"
+CLUSTER = "sandbox"
+START_SECONDS = 90.0
+
+# Retries and delayed messages take seconds here, not the hours of a production broker. The first
+# retry of a message uses level 3, the next level 4, and so on.
+DELAY_LEVELS = "1s 2s 1s 2s 2s 3s 3s 3s 5s 5s 5s 5s 10s 10s 10s 10s 10s 10s"
+
+BROKER_CONF = {
+    "brokerId": "0",
+    "brokerRole": "ASYNC_MASTER",
+    "brokerIP1": "127.0.0.1",
+    "brokerIP2": "127.0.0.1",
+    "bindAddress": "127.0.0.1",
+    "traceTopicEnable": "true",
+    "autoCreateTopicEnable": "true",
+    "autoCreateSubscriptionGroup": "true",
+    # Lets the admin tool make rmq_sys_TRACE_DATA_<region>, where clients of access channel CLOUD write.
+    "validateSystemTopicWhenUpdateTopic": "false",
+    "flushDiskType": "ASYNC_FLUSH",
+    "deleteWhen": "04",
+    "fileReservedTime": "72",
+    "diskMaxUsedSpaceRatio": "95",
+    "messageDelayLevel": DELAY_LEVELS,
+    # A machine under load must not lose messages or trace: by default a broker refuses what has
+    # waited for 0.2 s, and clients send their trace only once.
+    "waitTimeMillsInSendQueue": "10000",
+    "waitTimeMillsInPullQueue": "10000",
+    "waitTimeMillsInTransactionQueue": "10000",
+    "osPageCacheBusyTimeOutMills": "10000",
+    # An undecided transaction is asked about within seconds; the defaults are 6 s and 30 s.
+    "transactionTimeOut": "2000",
+    "transactionCheckInterval": "2000",
+    # Decisions are noted one by one, at once: by default they wait up to 3 s for each other, and a
+    # check in between delivers the message twice. The long interval keeps 5.5.0 from spinning on a
+    # core after the first transaction (apache/rocketmq issue 10966).
+    "transactionOpMsgMaxSize": "1",
+    "transactionOpBatchInterval": "86400000",
+    # Until this has passed once, a thread of the broker spins on a core of its own; the default is 10 s.
+    "transactionMetricFlushInterval": "500",
+    "flushConsumerOffsetInterval": "1000",
+    "registerNameServerPeriod": "10000",
+    "timerWheelEnable": "false",  # saves 140 MB of files; delay levels do not need it
+    "mappedFileSizeCommitLog": str(64 * 1024 * 1024),
+    "mappedFileSizeConsumeQueue": "600000",
+    "maxHashSlotNum": "50000",
+    "maxIndexNum": "50000",
+}
+
+
+class Sandbox:
+    """A running nameserver and broker; made by `rocketmq`.
+
+    Attributes:
+        folder: holds all their files.
+        namesrv: the nameserver's "127.0.0.1:port".
+        broker_address: the broker's "127.0.0.1:port".
+        broker_name: as in the route and in the trace's offsets.
+        cluster_name: the cluster's name in the route.
+        extra_broker_conf: settings that come on top of `BROKER_CONF`; a change holds from the next start.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        ports: Ports,
+        *,
+        broker_name: str,
+        cluster_name: str,
+        join: str | None,
+        extra_broker_conf: Mapping[str, str],
+        broker_heap: str,
+        timeout: float,
+    ):
+        self.folder = folder
+        self.namesrv = join or f"127.0.0.1:{ports.namesrv}"
+        self.broker_address = f"127.0.0.1:{ports.broker}"
+        self.broker_name = broker_name
+        self.cluster_name = cluster_name
+        self.extra_broker_conf = dict(extra_broker_conf)
+        self._ports = ports
+        self._broker_heap = broker_heap
+        self._namesrv = (
+            None if join else Server("namesrv", folder, self._namesrv_command, lambda: True, timeout)
+        )
+        self._broker = Server("broker", folder, self._broker_command, self._registered, timeout)
+
+    @property
+    def broker_pid(self) -> int:
+        """The broker's process id; raises SandboxError while it is down."""
+        return self._broker.pid
+
+    @property
+    def namesrv_pid(self) -> int:
+        """The nameserver's process id; raises SandboxError while it is down."""
+        if self._namesrv is None:
+            raise SandboxError(f"the nameserver {self.namesrv} belongs to another sandbox")
+        return self._namesrv.pid
+
+    def start(self) -> None:
+        """Start what does not run and wait until the broker is in the nameserver's route."""
+        for server in (self._namesrv, self._broker):
+            if server is not None and not server.running:
+                server.launch()
+                server.wait_until_ready()
+
+    def stop(self) -> None:
+        """Stop both in good order; the broker takes 8 to 14 s for it."""
+        self._broker.stop()
+        if self._namesrv is not None:
+            self._namesrv.stop()
+
+    def kill(self) -> None:
+        """End both at once. What the broker has acknowledged stays in its files; the next start recovers."""
+        self._broker.kill()
+        if self._namesrv is not None:
+            self._namesrv.kill()
+
+    def start_broker(self) -> None:
+        """Start the broker again on the same port and store; returns when it is reachable."""
+        self._broker.launch()
+        self._broker.wait_until_ready()
+
+    def stop_broker(self) -> None:
+        """SIGTERM: the broker flushes and leaves the nameserver's route."""
+        self._broker.stop()
+
+    def kill_broker(self) -> None:
+        """SIGKILL: the broker stays in the route until the nameserver sees its connection break."""
+        self._broker.kill()
+
+    def restart_broker(self) -> None:
+        """Stop and start."""
+        self.stop_broker()
+        self.start_broker()
+
+    def stop_namesrv(self) -> None:
+        """SIGTERM to the nameserver; brokers and clients go on without it for a while."""
+        if self._namesrv is not None:
+            self._namesrv.stop()
+
+    def _registered(self) -> bool:
+        if route.serves(self.namesrv, TRACE_TOPIC, self.broker_address):
+            return True
+        route.register_now(self.broker_address)
+        return False
+
+    def _java(self, main: str, conf: Path, *options: str) -> list[str]:
+        jars.jars(jars.ROCKETMQ)  # says what to do where they were never fetched
+        return [
+            jars.java(),
+            f"-Duser.home={self.folder}",
+            "-XX:+UseSerialGC",
+            "-XX:-UsePerfData",  # else a file in /tmp
+            "-Djava.net.preferIPv4Stack=true",
+            f"-Djava.io.tmpdir={self.folder / 'tmp'}",
+            "--add-opens=java.base/java.nio=ALL-UNNAMED",
+            "--add-opens=java.base/sun.nio.ch=ALL-UNNAMED",
+            "--add-exports=java.base/jdk.internal.ref=ALL-UNNAMED",
+            *options,
+            *("-cp", f"{jars.folder(jars.ROCKETMQ)}/*", main, "-c", str(conf)),
+        ]
+
+    def _namesrv_command(self) -> list[str]:
+        conf = {
+            "listenPort": str(self._ports.namesrv),
+            "bindAddress": "127.0.0.1",
+            "rocketmqHome": str(self.folder),
+            "kvConfigPath": str(self.folder / "namesrv" / "kvConfig.json"),
+            "configStorePath": str(self.folder / "namesrv" / "namesrv.properties"),
+        }
+        file = _write_conf(self.folder / "namesrv.conf", conf)
+        return self._java(
+            "org.apache.rocketmq.namesrv.NamesrvStartup", file, "-Xmx128m", "-XX:TieredStopAtLevel=1"
+        )
+
+    def _broker_command(self) -> list[str]:
+        # Written at each start: a running broker rewrites its file when the admin tool changes a setting.
+        conf = {
+            **BROKER_CONF,
+            "brokerName": self.broker_name,
+            "brokerClusterName": self.cluster_name,
+            "namesrvAddr": self.namesrv,
+            "listenPort": str(self._ports.broker),
+            "storePathRootDir": str(self.folder / "store"),
+            "storePathCommitLog": str(self.folder / "store" / "commitlog"),
+            **self.extra_broker_conf,
+        }
+        file = _write_conf(self.folder / "broker.conf", conf)
+        return self._java(
+            "org.apache.rocketmq.broker.BrokerStartup",
+            file,
+            f"-Xmx{self._broker_heap}",
+            "-XX:MaxDirectMemorySize=512m",
+            # A broker refuses messages on a disk that is 90 % full; a laptop's may well be.
+            "-Drocketmq.broker.diskSpaceWarningLevelRatio=0.99",
+            "-Drocketmq.broker.diskSpaceCleanForciblyRatio=0.98",
+        )
+
+
+@contextmanager
+def rocketmq(
+    folder: Path,
+    *,
+    broker_name: str = "broker-a",
+    cluster_name: str = CLUSTER,
+    join: str | None = None,
+    extra_broker_conf: Mapping[str, str] | None = None,
+    broker_heap: str = "512m",
+    timeout: float = START_SECONDS,
+    stop_in_order: bool = True,
+) -> Iterator[Sandbox]:
+    """Run a nameserver and a broker while the block lasts.
+
+    Args:
+        folder: holds every file of theirs; made if missing. What an earlier start left there is used.
+        broker_name: the broker's name in the route.
+        cluster_name: the cluster's name in the route.
+        join: another sandbox's `namesrv`: start only a broker, which registers there.
+        extra_broker_conf: lines for `broker.conf`, on top of `BROKER_CONF`.
+        broker_heap: the broker's `-Xmx`.
+        timeout: seconds that each of the two may take to start.
+        stop_in_order: whether to stop them as an operator would, or kill them, which saves 8 to 14 s.
+
+    Raises:
+        SandboxError: another process uses the folder, or one of the two did not start.
+    """
+    folder = folder.resolve()
+    (folder / "tmp").mkdir(parents=True, exist_ok=True)
+    with _alone(folder):
+        for left_over in folder.glob("*.pid"):  # before the ports: it would still hold them
+            end_left_over(left_over, folder)
+        sandbox = Sandbox(
+            folder,
+            ports_of(folder),
+            broker_name=broker_name,
+            cluster_name=cluster_name,
+            join=join,
+            extra_broker_conf=extra_broker_conf or {},
+            broker_heap=broker_heap,
+            timeout=timeout,
+        )
+        try:
+            sandbox.start()
+            yield sandbox
+        finally:
+            if stop_in_order:
+                sandbox.stop()
+            else:
+                sandbox.kill()
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    with (folder / "lock").open("a+") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            lock.seek(0)
+            owner = lock.read().strip() or "unknown"
+            raise SandboxError(
+                f"process {owner} runs a sandbox on {folder} already: wait for it, end it, "
+                "or set TRACE_HOME to another folder"
+            ) from None
+        lock.truncate(0)
+        lock.write(str(os.getpid()))
+        lock.flush()
+        yield
+
+
+def _write_conf(file: Path, settings: Mapping[str, str]) -> Path:
+    file.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
+    return file

@@ -1,0 +1,57 @@
+"""`make demo`: a real broker, real traffic, the whole pipeline by its DAGs, and what came out."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+from pathlib import Path
+
+from rich.console import Console
+
+from sandbox import pipeline, show
+from sandbox.admin import trace_offsets
+from sandbox.broker import rocketmq
+from sandbox.scenarios import TRACE_TOPICS
+from sandbox.traffic import generate
+from spark_jobs.settings import PROJECT, Cluster, Settings
+
+CLUSTER = "demo"
+
+_console = Console(width=150, highlight=False)
+
+
+def demo(messages: int) -> None:
+    """Add traffic, process what is new, show the marts and the proof."""
+    started = time.monotonic()
+    os.environ.setdefault("TRACE_SETTINGS", str(PROJECT / "sandbox" / "demo.toml"))
+    settings = Settings()
+    _explain(settings)
+    with rocketmq(settings.home / "sandbox") as sandbox:
+        _console.print(f"a real RocketMQ: nameserver {sandbox.namesrv}, broker {sandbox.broker_address}")
+        generate(sandbox.namesrv, messages, settings.home / "sandbox" / "traffic")
+        pipeline.wait_for_grace(settings)
+        cluster = Cluster(name=CLUSTER, namesrv=[sandbox.namesrv], trace_topics=list(TRACE_TOPICS))
+        settings = settings.model_copy(update={"clusters": [cluster]})
+        pipeline.run_dags(settings, pipeline.prepare(settings))
+        offsets = trace_offsets(sandbox.namesrv, TRACE_TOPICS)
+    show.marts(settings)
+    counts = show.proof(settings, offsets)
+    show.summary(settings, counts, time.monotonic() - started)
+    _console.print(f"everything is below {settings.home}; run `make demo` again to add traffic")
+
+
+def _explain(settings: Settings) -> None:
+    limits, path = settings.limits, Path(os.environ["TRACE_SETTINGS"])
+    shown = path.relative_to(PROJECT) if path.is_relative_to(PROJECT) else path
+    _console.print(
+        f"settings of the demo ({shown}): grace {limits.grace_seconds} s, consume timeout "
+        f"{limits.consume_timeout_seconds} s, max delay {limits.max_delay_seconds} s, watermark margin "
+        f"{settings.extract.margin_seconds} s"
+    )
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--messages", type=int, default=2000, help="about how many messages to send")
+    demo(parser.parse_args().messages)

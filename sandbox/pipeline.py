@@ -1,0 +1,115 @@
+"""Run the DAGs once on this machine, without an Airflow server: what `make demo` and `make run` do.
+
+`python -m sandbox.pipeline --namesrv host:port` is `make run`: the user's own cluster, everything
+else below `$TRACE_HOME`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+from importlib.metadata import version
+from pathlib import Path
+from typing import IO
+
+from sandbox import leash, show
+from spark_jobs.settings import PROJECT, Cluster, Settings
+
+POOLS = {
+    "lake_publish": {"slots": 1, "description": "one writer at a time publishes raw and events"},
+    "lake_marts": {"slots": 1, "description": "one build of the marts at a time"},
+}
+DAGS = ("trace_ingest", "trace_marts")
+
+
+def airflow_environment(settings: Settings) -> dict[str, str]:
+    """The variables under which Airflow and its tasks run, everything below `$TRACE_HOME/airflow`."""
+    home = settings.home / "airflow"
+    return os.environ | {
+        "AIRFLOW_HOME": str(home),
+        "AIRFLOW__CORE__DAGS_FOLDER": str(PROJECT / "dags"),
+        "AIRFLOW__CORE__PLUGINS_FOLDER": str(PROJECT / "plugins"),
+        "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+        "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{home / 'airflow.db'}",
+        "AIRFLOW__LOGGING__BASE_LOG_FOLDER": str(home / "logs"),
+        "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
+        "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": settings.spark_master}),
+        "TRACE_HOME": str(settings.home),
+        "TRACE_CLUSTERS": json.dumps([cluster.model_dump() for cluster in settings.clusters]),
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "PYTHONPATH": str(PROJECT),
+        "PYSPARK_PYTHON": sys.executable,
+        "SPARK_LOCAL_IP": "127.0.0.1",
+    }
+
+
+def prepare(settings: Settings) -> dict[str, str]:
+    """Make Airflow's database and pools once; returns the environment."""
+    environment = airflow_environment(settings)
+    home = Path(environment["AIRFLOW_HOME"])
+    done = home / f"prepared-{version('apache-airflow')}"
+    if not done.exists():
+        home.mkdir(parents=True, exist_ok=True)
+        pools = home / "pools.json"
+        pools.write_text(json.dumps(POOLS))
+        for arguments in (["db", "migrate"], ["pools", "import", str(pools)]):
+            made = subprocess.run(["airflow", *arguments], env=environment, capture_output=True, text=True)
+            if made.returncode:
+                sys.exit(f"airflow {' '.join(arguments)} failed:\n{(made.stdout + made.stderr)[-3000:]}")
+        done.touch()
+    return environment
+
+
+def wait_for_grace(settings: Settings) -> None:
+    """Wait until the youngest message is older than the grace: before that none counts as lost."""
+    time.sleep(settings.limits.grace_seconds + settings.extract.margin_seconds)
+
+
+def run_dags(settings: Settings, environment: dict[str, str]) -> None:
+    """Run each DAG once with `airflow dags test`, its log below `$TRACE_HOME/logs`.
+
+    Raises:
+        SystemExit: a DAG run failed; the message names its log and shows the end.
+    """
+    logs = settings.home / "logs"
+    logs.mkdir(parents=True, exist_ok=True)
+    for dag in DAGS:
+        log = logs / f"{dag}.log"
+        print(f"airflow dags test {dag}  (log: {log})", flush=True)
+        with log.open("w") as out:
+            code = _supervised(["airflow", "dags", "test", dag], environment, out)
+        if code:
+            lines = [line[:300] for line in log.read_text(errors="replace").splitlines()]
+            sys.exit("\n".join([*lines[-40:], f"DAG {dag} failed: the whole log is in {log}"]))
+
+
+def _supervised(command: list[str], environment: dict[str, str], out: IO[str]) -> int:
+    """Run a command that takes everything it started with it, however it or this process ends."""
+    process = leash.spawn(command, env=environment, stdout=out, stderr=subprocess.STDOUT)
+    try:
+        return process.wait()
+    finally:
+        leash.end(process, grace_seconds=10)
+
+
+def main(argv: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--namesrv", required=True, help="host:port, several with ;")
+    parser.add_argument("--topic", help="trace topics, several with a comma")
+    parser.add_argument("--cluster", default="default", help="the name that the cluster gets in the tables")
+    parser.add_argument("--credentials-env", help="prefix of the variables with access and secret key")
+    args = parser.parse_args(argv)
+    given = {"name": args.cluster, "namesrv": args.namesrv, "credentials_env": args.credentials_env}
+    if args.topic:
+        given["trace_topics"] = args.topic.split(",")
+    settings = Settings(clusters=[Cluster.model_validate(given)])
+    run_dags(settings, prepare(settings))
+    show.marts(settings)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,145 @@
+"""What the clients did, written by themselves: the independent truth that tests compare with.
+
+A run is a folder `run-NNNN` with one `<app>.jsonl` a process, `offsets.json` and `summary.json`.
+Each line of a `.jsonl` is one event; times are epoch milliseconds of the client's clock.
+
+`"event": "send"`, one a send call that was made:
+    app, kind (normal, async, orderly, batch, delay, transaction, one_way, unconsumed, filtered,
+    custom_trace, cloud), producer_group, client_id, topic, msg_id (as on the wire: a batch is a
+    comma list), msg_ids (a list), offset_msg_id (null: one-way, and transactions, whose result has
+    none), keys, tags, batch_size, body_length (bytes, before compression), delay_level (0: none),
+    status (SEND_OK …, null: one-way), broker, queue_id, queue_offset, sent_at_ms, cost_ms (measured around the call),
+    transaction_id, transaction_plan (states in turn: the first decision, then each check; null: no
+    transaction), one_way, traced (whether it leaves a Pub record), trace_topic.
+
+`"event": "consume"`, one a message of each listener call that has returned:
+    app, consumer_group, client_id, broadcast, orderly, topic (the original one, for a retry too),
+    msg_id, offset_msg_id (of the stored copy: a retry has its own), keys, tags, broker, queue_id,
+    queue_offset, reconsume_times, outcome (success, exception, reconsume_later, null, suspend,
+    timeout: success, but later than the consume timeout), begin_ms, end_ms, call_id (one a listener
+    call), call_size (its messages), region (the message's MSG_REGION, null: none), born_host,
+    traced (whether it leaves a SubBefore and a SubAfter: a 5.5.0 client drops those of a whole call
+    whose last message has no region), trace_topic.
+
+`"event": "transaction"`, one a decision of the transaction listener:
+    app, producer_group, client_id, topic, msg_id, transaction_id, state (commit, rollback,
+    unknown), check (false: the first decision), at_ms, trace_topic.
+
+`offsets.json` is {"before": …, "after": …}, each `{topic: {broker: {queue: [min, max]}}}` of the
+trace topics by the official admin tool; "after" was taken when all clients had been closed.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+Event = dict[str, Any]
+# Topic → broker → queue → [min, max].
+Offsets = dict[str, dict[str, dict[int, list[int]]]]
+
+
+class RecordWriter:
+    """Appends events to the file of one process, whole lines at a time, from any thread."""
+
+    def __init__(self, run_folder: Path, app: str):
+        self._app = app
+        self._file = (run_folder / f"{app}.jsonl").open("a", encoding="utf-8")
+        self._lock = threading.Lock()
+
+    def write(self, event: str, **fields: Any) -> None:
+        line = json.dumps({"event": event, "app": self._app, **fields}, separators=(",", ":")) + "\n"
+        with self._lock:
+            self._file.write(line)
+            self._file.flush()
+
+    def close(self) -> None:
+        with self._lock:
+            self._file.close()
+
+
+@dataclass
+class Record:
+    """The events of one or more runs, each kind in the order of its files."""
+
+    runs: list[Path] = field(default_factory=list)
+    sends: list[Event] = field(default_factory=list)
+    consumes: list[Event] = field(default_factory=list)
+    transactions: list[Event] = field(default_factory=list)
+    offsets_before: Offsets = field(default_factory=dict)
+    offsets_after: Offsets = field(default_factory=dict)
+
+    def add(self, event: Event) -> None:
+        {"send": self.sends, "consume": self.consumes, "transaction": self.transactions}[
+            event["event"]
+        ].append(event)
+
+    def expected(self) -> dict[str, Counter[str]]:
+        """Trace topic → record type → how many records the events must have left."""
+        found: dict[str, Counter[str]] = {}
+        for event in self.sends:
+            found.setdefault(event["trace_topic"], Counter())["Pub"] += event["traced"]
+        for event in self.consumes:
+            counts = found.setdefault(event["trace_topic"], Counter())
+            counts["SubBefore"] += event["traced"]
+            counts["SubAfter"] += event["traced"]
+        for event in self.transactions:
+            found.setdefault(event["trace_topic"], Counter())["EndTransaction"] += 1
+        return {topic: +counts for topic, counts in found.items()}
+
+    def summary(self) -> dict[str, dict[str, int]]:
+        """How many of what: sends by kind, listener calls by outcome, decisions by state."""
+        return {
+            "sends": dict(Counter(e["kind"] for e in self.sends)),
+            "consumes": dict(Counter(e["outcome"] for e in self.consumes)),
+            "transactions": dict(
+                Counter(f"{e['state']}{' (check)' if e['check'] else ''}" for e in self.transactions)
+            ),
+        }
+
+
+def offsets_from_json(decoded: dict[str, dict[str, dict[str, list[int]]]]) -> Offsets:
+    """Offsets as JSON has them, with queue numbers instead of texts."""
+    return {
+        topic: {
+            broker: {int(queue): ends for queue, ends in queues.items()} for broker, queues in brokers.items()
+        }
+        for topic, brokers in decoded.items()
+    }
+
+
+def new_run(record_folder: Path) -> Path:
+    """Make the next `run-NNNN` folder."""
+    record_folder.mkdir(parents=True, exist_ok=True)
+    number = 1 + max((int(run.name[4:]) for run in record_folder.glob("run-*")), default=0)
+    run = record_folder / f"run-{number:04d}"
+    run.mkdir()
+    return run
+
+
+def read_record(folder: Path) -> Record:
+    """The events of one run folder, or of all runs below a record folder.
+
+    `offsets_before` is the first run's, `offsets_after` the last one's.
+
+    Raises:
+        FileNotFoundError: there is no run.
+    """
+    runs = [folder] if folder.name.startswith("run-") else sorted(folder.glob("run-*"))
+    if not runs or not runs[0].is_dir():
+        raise FileNotFoundError(f"no recorded traffic in {folder}")
+    record = Record(runs=runs)
+    for run in runs:
+        for file in sorted(run.glob("*.jsonl")):
+            with file.open(encoding="utf-8") as lines:
+                for line in lines:
+                    record.add(json.loads(line))
+        if (offsets := run / "offsets.json").exists():
+            before_and_after = json.loads(offsets.read_text())
+            record.offsets_before = record.offsets_before or offsets_from_json(before_and_after["before"])
+            record.offsets_after = offsets_from_json(before_and_after["after"])
+    return record

@@ -1,0 +1,196 @@
+"""The demo's shop: its topics, who sends and who consumes, and what happens to which message.
+
+A sender writes the fate of a message into its user properties, so that any consumer process, of
+this run or of a later one, does the same with it: `plan.<group>` holds what the listener does at
+the first, second, … attempt (the last one repeats), `plan.transaction` the first decision of the
+transaction listener and those of the checks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from sandbox.client import CLOUD_TRACE_TOPIC, TRACE_TOPIC, Subscription, Tracing
+
+CUSTOM_TRACE_TOPIC = "TRACE_CUSTOM"
+TRACE_TOPICS = (TRACE_TOPIC, CUSTOM_TRACE_TOPIC, CLOUD_TRACE_TOPIC)
+QUEUES = 4
+ALWAYS = "*"
+
+DEFAULT = Tracing()
+CUSTOM = Tracing(topic=CUSTOM_TRACE_TOPIC)
+CLOUD = Tracing(cloud=True)
+
+ORDERS = "orders"
+PAYMENTS = "payments"
+SHIPMENTS = "shipments"
+PRICES = "prices"
+CLICKS = "clicks"
+AUDIT = "audit-log"  # nobody consumes it
+READINGS = "sensor-readings"
+JOBS = "cloud-jobs"
+TOPICS = (ORDERS, PAYMENTS, SHIPMENTS, PRICES, CLICKS, AUDIT, READINGS, JOBS)
+
+STOCK = Subscription("stock-service", {ORDERS: ALWAYS})
+MAIL = Subscription("mail-service", {ORDERS: ALWAYS}, consume_timeout_minutes=1)
+SEARCH = Subscription("search-indexer", {ORDERS: ALWAYS, CLICKS: ALWAYS}, batch=8)
+INVOICES = Subscription("invoice-service", {PAYMENTS: "CARD || BANK"}, max_reconsume_times=2)
+LEDGER = Subscription("shipping-ledger", {SHIPMENTS: ALWAYS}, orderly=True)
+PRICE_CACHE = Subscription("price-cache", {PRICES: ALWAYS}, broadcast=True)
+GATEWAY = Subscription("sensor-gateway", {READINGS: ALWAYS})
+WORKERS = Subscription("cloud-workers", {JOBS: ALWAYS})
+
+
+@dataclass(frozen=True)
+class ProducerSpec:
+    """A producer of an application, by its group."""
+
+    group: str
+    tracing: Tracing = DEFAULT
+    transactional: bool = False
+
+
+@dataclass(frozen=True)
+class App:
+    """One process: several producers and consumers in one JVM, as a Spring application has them."""
+
+    name: str
+    producers: tuple[ProducerSpec, ...]
+    consumers: tuple[tuple[Subscription, Tracing], ...]
+
+
+APPS = (
+    App(
+        "shop",
+        (ProducerSpec("order-producer"), ProducerSpec("payment-producer", transactional=True)),
+        ((STOCK, DEFAULT), (MAIL, DEFAULT), (PRICE_CACHE, DEFAULT)),
+    ),
+    App(
+        "warehouse",
+        (ProducerSpec("shipment-producer"), ProducerSpec("price-producer")),
+        ((STOCK, DEFAULT), (SEARCH, DEFAULT), (INVOICES, DEFAULT), (LEDGER, DEFAULT), (PRICE_CACHE, DEFAULT)),
+    ),
+    App(
+        "edge",
+        (ProducerSpec("sensor-producer", CUSTOM), ProducerSpec("job-producer", CLOUD)),
+        ((GATEWAY, CUSTOM), (WORKERS, CLOUD)),
+    ),
+)
+CONSUMERS_OF_GROUP = {
+    group: [app.name for app in APPS for s, _ in app.consumers if s.group == group]
+    for group in {s.group for app in APPS for s, _ in app.consumers}
+}
+MAX_RECONSUME_TIMES = {
+    s.group: s.max_reconsume_times
+    for app in APPS
+    for s, _ in app.consumers
+    if s.max_reconsume_times is not None
+}
+
+
+@dataclass(frozen=True)
+class Send:
+    """One send call to make; `copies` makes a batch of several messages."""
+
+    kind: str
+    producer: str
+    topic: str
+    tags: str | None = None
+    copies: int = 1
+    delay_level: int = 0
+    plan: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def properties(self) -> dict[str, str]:
+        return {f"plan.{who}": outcomes for who, outcomes in self.plan.items()}
+
+
+def app(name: str) -> App:
+    """The application of that name."""
+    return next(a for a in APPS if a.name == name)
+
+
+def bulk_sends(app_name: str, messages: int) -> list[Send]:
+    """The plain traffic of one application; over all of them it is `messages` messages."""
+    shipments, prices, payments = messages * 15 // 100, messages // 10, messages * 15 // 100
+    if app_name == "warehouse":
+        return [Send("orderly", "shipment-producer", SHIPMENTS, "PACKED")] * shipments + [
+            Send("normal", "price-producer", PRICES, "CHANGED")
+        ] * prices
+    if app_name == "shop":
+        orders = messages - shipments - prices - payments
+        return [Send("normal", "order-producer", ORDERS, "CREATED")] * orders + [
+            Send("normal", "payment-producer", PAYMENTS, "CARD")
+        ] * payments
+    return []
+
+
+def special_sends(app_name: str, full: bool) -> list[Send]:
+    """The cases that need a care of their own, a handful each."""
+    if app_name == "warehouse":
+        held_up = [{LEDGER.group: plan} for plan in ("suspend,success", "exception,success")]
+        return [Send("orderly", "shipment-producer", SHIPMENTS, "PACKED", plan=plan) for plan in held_up * 4]
+    if app_name == "edge":
+        return [Send("custom_trace", "sensor-producer", READINGS, "TEMPERATURE")] * 20 + [
+            Send("cloud", "job-producer", JOBS, "RESIZE")
+        ] * 20
+    return _shop_sends() + ([_slow(), _slow()] if full else [])
+
+
+def _shop_sends() -> list[Send]:
+    mail_plans = (
+        "exception,success",
+        "reconsume_later,success",
+        "null,success",
+        "exception,null,reconsume_later,success",
+    )
+    transaction_plans = ("commit", "rollback", "unknown,commit", "unknown,rollback")
+    return [
+        *(
+            Send("normal", "order-producer", ORDERS, "CREATED", plan={MAIL.group: plan})
+            for plan in mail_plans * 6
+        ),
+        *[Send("async", "order-producer", ORDERS, "CREATED")] * 20,
+        *[Send("batch", "order-producer", ORDERS, "IMPORTED", copies=5)] * 6,
+        *[Send("delay", "order-producer", ORDERS, "REMINDER", delay_level=2)] * 6,
+        *[Send("delay", "order-producer", ORDERS, "REMINDER", delay_level=7)] * 6,
+        *[Send("unconsumed", "order-producer", AUDIT, "LOGIN")] * 10,
+        *[Send("one_way", "order-producer", CLICKS, "CLICK")] * 10,
+        *[Send("normal", "payment-producer", PAYMENTS, "BANK", plan={INVOICES.group: "exception"})] * 5,
+        *(
+            Send("transaction", "payment-producer", PAYMENTS, "CARD", plan={"transaction": plan})
+            for plan in transaction_plans * 6
+        ),
+        *[Send("transaction", "payment-producer", PAYMENTS, "CARD", plan={"transaction": "unknown"})] * 2,
+    ]
+
+
+def _slow() -> Send:
+    return Send("normal", "order-producer", ORDERS, "CREATED", plan={MAIL.group: "timeout,success"})
+
+
+def late_sends(app_name: str) -> list[Send]:
+    """Sent when everything else was consumed: messages whose tag no group of their topic asks for.
+
+    A group is expected on a topic from its first attempt there, so these come last.
+    """
+    if app_name == "shop":
+        return [Send("filtered", "payment-producer", PAYMENTS, "VOUCHER")] * 6
+    return []
+
+
+def groups_of(topic: str, tags: str | None) -> list[Subscription]:
+    """The subscriptions that a message of this topic and tag goes to, one a group."""
+    found: dict[str, Subscription] = {}
+    for application in APPS:
+        for subscription, _ in application.consumers:
+            wanted = subscription.topics.get(topic)
+            if wanted and (wanted == ALWAYS or tags in wanted.split(" || ")):
+                found[subscription.group] = subscription
+    return list(found.values())
+
+
+def attempt_outcome(plan: str | None, attempt: int) -> str:
+    """What a plan says for the attempt (0: the first); success where there is none."""
+    steps = (plan or "success").split(",")
+    return steps[min(attempt, len(steps) - 1)]

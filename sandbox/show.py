@@ -1,0 +1,137 @@
+"""What the demo shows at its end: the three marts as tables, and the proof that nothing was lost.
+
+It reads with pyiceberg, and counts records in the bodies in plain Python: the proof shares no code
+with the Spark jobs that it is about.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import pyarrow as pa
+from rich.console import Console
+from rich.table import Table
+
+from spark_jobs.catalog import lake
+from spark_jobs.settings import Settings
+
+# Wide enough for a row of a mart, whatever the terminal says: a wrapped table cannot be read.
+_console = Console(width=160, highlight=False)
+RECORD_SEPARATOR = b"\x02"
+
+SUCCESS = ["consumer_group", "topic", "hour", "attempts", "attempts_with_end", "succeeded", "exception"]
+SUCCESS += ["returned_null", "failed", "timeout", "not_returned", "in_flight"]
+LATENCY = ["topic", "producer_group", "hour", "sends", "succeeded", "p50_ms", "p90_ms", "p95_ms", "p99_ms"]
+LATENCY += ["p999_ms", "max_ms"]
+ORPHANS = ["cause", "is_orphan", "topic", "expected_group"]
+
+
+def rows(settings: Settings, table: str, *columns: str) -> pa.Table:
+    """A table of the lake; all columns when none is named."""
+    return lake(settings).load_table(table).scan(selected_fields=columns or ("*",)).to_arrow()
+
+
+def marts(settings: Settings) -> None:
+    """Print the three marts that the project is named for."""
+    success = rows(settings, "marts.consumer_group_success", *SUCCESS).select(SUCCESS)
+    _print_rows("consume success per consumer group and hour: lake.marts.consumer_group_success", success)
+    latency = rows(settings, "marts.send_latency", *LATENCY).select(LATENCY)
+    _print_rows("send latency per topic, producer group and hour, ms: lake.marts.send_latency", latency)
+    orphans = rows(settings, "marts.orphaned_messages", *ORPHANS, "msg_id")
+    by_cause = (
+        orphans.group_by(ORPHANS).aggregate([("msg_id", "count")]).rename_columns([*ORPHANS, "messages"])
+    )
+    _print_rows("orphaned messages by cause: lake.marts.orphaned_messages", by_cause)
+
+
+def _print_rows(title: str, data: pa.Table) -> None:
+    table = Table(title=title, title_justify="left", title_style="bold")
+    for field in data.schema:
+        numeric = pa.types.is_integer(field.type) or pa.types.is_floating(field.type)
+        table.add_column(field.name, justify="right" if numeric else "left", overflow="fold")
+    for cells in sorted([_text(value) for value in row.values()] for row in data.to_pylist()):
+        table.add_row(*cells)
+    _console.print(table)
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, float):
+        return f"{value:.1f}".rstrip("0").rstrip(".") if math.isfinite(value) else str(value)
+    return f"{value:%m-%d %H:%M}" if hasattr(value, "strftime") else str(value)
+
+
+def proof(settings: Settings, broker_offsets: dict[str, dict[str, dict[int, list[int]]]]) -> dict[str, int]:
+    """Count everything twice, by ways that share no code; print it, and return the counts.
+
+    Args:
+        settings: of the run.
+        broker_offsets: topic to broker to queue to [min, max), from the official admin tool.
+
+    Raises:
+        SystemExit: something was lost or doubled.
+    """
+    in_broker = sum(
+        high - low
+        for brokers in broker_offsets.values()
+        for qs in brokers.values()
+        for low, high in qs.values()
+    )
+    raw = rows(settings, "raw.trace_messages", "trace_topic", "body", "body_error")
+    in_bodies = sum(
+        sum(1 for piece in row["body"].split(RECORD_SEPARATOR) if piece) if row["body_error"] is None else 1
+        for row in raw.to_pylist()
+    )
+    types = rows(settings, "events.trace_records", "record_type")["record_type"].to_pylist()
+    counts = {
+        "trace_messages_broker": in_broker,
+        "raw_rows": raw.num_rows,
+        "records": len(types),
+        "valid": sum(1 for each in types if each != "Invalid"),
+        "invalid": sum(1 for each in types if each == "Invalid"),
+        "sends": rows(settings, "marts.fct_sends", "cluster").num_rows,
+        "attempts": rows(settings, "marts.fct_consume_attempts", "cluster").num_rows,
+        "deliveries": rows(settings, "marts.fct_deliveries", "cluster").num_rows,
+        "orphans": sum(rows(settings, "marts.orphaned_messages", "is_orphan")["is_orphan"].to_pylist()),
+    }
+    table = Table(title="nothing was lost", title_justify="left", title_style="bold")
+    for heading in ("counted by the source", "", "in the warehouse", "", ""):
+        table.add_column(heading)
+    whole = in_broker == raw.num_rows and in_bodies == len(types)
+    for left, there, right, here in (
+        (
+            "trace messages, by the broker's offsets",
+            in_broker,
+            "rows of lake.raw.trace_messages",
+            raw.num_rows,
+        ),
+        (
+            "records, by the separators in the bodies",
+            in_bodies,
+            "rows of lake.events.trace_records",
+            len(types),
+        ),
+    ):
+        table.add_row(
+            left,
+            str(there),
+            right,
+            str(here),
+            "[green]equal[/]" if there == here else "[bold red]DIFFERENT[/]",
+        )
+    _console.print(table)
+    if not whole:
+        raise SystemExit("messages or records were lost or doubled; `make demo` again reads what is missing")
+    return counts
+
+
+def summary(settings: Settings, counts: dict[str, int], seconds: float) -> None:
+    """Write `$TRACE_HOME/demo/summary.json` and print it."""
+    folder = settings.home / "demo"
+    folder.mkdir(parents=True, exist_ok=True)
+    found = counts | {"seconds": round(seconds, 1)}
+    (folder / "summary.json").write_text(json.dumps(found, indent=2) + "\n")
+    _console.print(json.dumps(found), soft_wrap=True)

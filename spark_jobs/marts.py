@@ -1,0 +1,40 @@
+"""Job: build the marts from `lake.events.trace_records`, test them on a branch, publish what passed."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+
+from spark_jobs import tables
+from spark_jobs.ingest.positions import booked
+from spark_jobs.publish import report
+from spark_jobs.publish.inputs import Inputs
+from spark_jobs.publish.marts import build_and_publish, recover, row_counts
+from spark_jobs.session import session
+from spark_jobs.settings import Settings
+
+
+def main(argv: list[str] | None = None) -> int:
+    argparse.ArgumentParser(description=__doc__).parse_args(argv)
+    started = time.monotonic()
+    settings = Settings()
+    state = settings.home / "dbt"
+    spark = session("marts", settings)
+    tables.ensure(spark)
+    report.recovered(recover(spark))
+    inputs = Inputs.of(booked(spark, settings, tables.EVENTS), settings.limits)
+    if inputs is None:
+        report.nothing_merged()
+        return 0
+    report.reading(inputs)
+    built = build_and_publish(spark, inputs, state)
+    if not built.passed:
+        report.refused(built, str(state))
+        return 1
+    report.published(built, row_counts(spark, built.tables), time.monotonic() - started)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

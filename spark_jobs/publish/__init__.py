@@ -1,0 +1,1 @@
+"""Build the marts on branches, test them there, publish what passed."""

@@ -1,0 +1,86 @@
+"""The branch that a build writes: every audited table has one of the same name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from spark_jobs.ingest.publish import PublishRefused
+from spark_jobs.session import CATALOG
+
+PREFIX = "build_"
+_WAP_BRANCH = "spark.wap.branch"
+_SNAPSHOT_PROPERTY = "spark.sql.iceberg.snapshot-property."
+
+
+@contextmanager
+def writing_to(spark: SparkSession, branch: str, properties: dict[str, str]) -> Iterator[None]:
+    """Within it, tables with `write.wap.enabled` are written and read on the branch, where they have it.
+
+    Every commit carries the properties. A new table gets the branch with its first write.
+    """
+    conf = {_WAP_BRANCH: branch} | {_SNAPSHOT_PROPERTY + key: value for key, value in properties.items()}
+    for key, value in conf.items():
+        spark.conf.set(key, value)
+    try:
+        yield
+    finally:
+        for key in conf:
+            spark.conf.unset(key)
+
+
+def heads(spark: SparkSession, table: str) -> dict[str, int]:
+    """Branch to snapshot id of a table (`marts.<name>`); no main if nothing was published yet."""
+    rows = spark.sql(f"select name, snapshot_id from {CATALOG}.{table}.refs where type = 'BRANCH'").collect()
+    return {row["name"]: row["snapshot_id"] for row in rows}
+
+
+def create(spark: SparkSession, tables: list[str], branch: str) -> None:
+    """Start the branch at main in every table that has been published before.
+
+    Iceberg would do so by itself with the first write, but then counts the totals of the snapshot's
+    summary (`total-records`) from zero.
+    """
+    for table in tables:
+        if "main" in heads(spark, table):
+            spark.sql(f"alter table {CATALOG}.{table} create branch {branch}")
+
+
+def fast_forward(spark: SparkSession, table: str, branch: str) -> None:
+    """Make the branch's head the head of main; a table that was never published gets its main.
+
+    Raises:
+        PublishRefused: main has moved since the branch was made.
+    """
+    try:
+        spark.sql(
+            f"call {CATALOG}.system.fast_forward('{CATALOG}.{table}', 'main', '{branch}')"
+        ).collect()
+    except (PySparkException, Py4JJavaError) as error:
+        if "not an ancestor" in str(error):
+            raise PublishRefused(f"{CATALOG}.{table}: main moved while {branch} was written") from error
+        raise
+
+
+def is_on_main(spark: SparkSession, table: str, snapshot_id: int) -> bool:
+    """Whether the snapshot is main's head or an ancestor of it."""
+    history = spark.table(f"{CATALOG}.{table}.history")
+    return not history.where(f"snapshot_id = {snapshot_id} and is_current_ancestor").isEmpty()
+
+
+def drop_all(spark: SparkSession, tables: list[str]) -> None:
+    """Drop every branch that a build made, of this run or left over from one that died."""
+    for table in tables:
+        for branch in heads(spark, table):
+            if branch.startswith(PREFIX):
+                spark.sql(f"alter table {CATALOG}.{table} drop branch if exists {branch}")
+
+
+def tables_in(spark: SparkSession, namespace: str) -> list[str]:
+    """The tables of a namespace, each `<namespace>.<name>`."""
+    rows = spark.sql(f"show tables in {CATALOG}.{namespace}").collect()
+    return sorted(f"{namespace}.{row['tableName']}" for row in rows)

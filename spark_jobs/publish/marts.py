@@ -1,0 +1,51 @@
+"""One run of the marts: roll forward, build and test on a branch, publish what passed."""
+
+from __future__ import annotations
+
+import uuid
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from spark_jobs.publish import branches, models, publication
+from spark_jobs.publish.inputs import Inputs
+from spark_jobs.publish.models import DBT_PROJECT, MARTS, Build
+from spark_jobs.session import CATALOG
+
+
+def recover(spark: SparkSession) -> list[str]:
+    """Finish what an earlier run left: its publications, then its branches; returns the publications."""
+    finished = publication.roll_forward(spark)
+    branches.drop_all(spark, branches.tables_in(spark, MARTS))
+    return finished
+
+
+def build_and_publish(spark: SparkSession, inputs: Inputs, state: Path, project: Path = DBT_PROJECT) -> Build:
+    """Build and test on a branch of every mart, and publish if all passed.
+
+    After a failure main stands as it was. The branch is gone in either case.
+
+    Raises:
+        publish.AuditFailed, publish.PublishRefused: another run interfered.
+    """
+    publication_id = uuid.uuid4().hex
+    branch = f"{branches.PREFIX}{publication_id[:12]}"
+    branches.create(spark, branches.tables_in(spark, MARTS), branch)
+    with branches.writing_to(spark, branch, inputs.snapshot_properties(publication_id)):
+        built = models.build(inputs, state, project)
+    if built.passed:
+        publication.publish(spark, built.tables, branch, publication_id, inputs.change_seq_to)
+    branches.drop_all(spark, branches.tables_in(spark, MARTS))
+    return built
+
+
+def row_counts(spark: SparkSession, tables: list[str]) -> dict[str, int]:
+    """Rows of each table's main, from the snapshot's own count."""
+    counts = {}
+    for table in tables:
+        last = spark.sql(
+            f"select cast(s.summary['total-records'] as bigint) as rows from {CATALOG}.{table}.refs r "
+            f"join {CATALOG}.{table}.snapshots s using (snapshot_id) where r.name = 'main'"
+        ).first()
+        counts[table] = last["rows"] if last else 0
+    return counts

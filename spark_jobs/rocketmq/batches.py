@@ -1,0 +1,129 @@
+"""Messages as Arrow record batches: the columns of the data source, defined once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_jobs.rocketmq.message import Message
+
+BATCH_BYTES = 8 * 1024 * 1024
+BATCH_ROWS = 8192
+
+# Spark's DDL of the schema, in the order of `arrow_schema`.
+COLUMNS = (
+    ("cluster", "string"),
+    ("trace_topic", "string"),
+    ("broker", "string"),
+    ("queue_id", "int"),
+    ("epoch", "int"),
+    ("queue_offset", "bigint"),
+    ("store_time", "timestamp"),
+    ("born_time", "timestamp"),
+    ("born_host", "string"),
+    ("store_host", "string"),
+    ("sys_flag", "int"),
+    ("body_crc", "int"),
+    ("stored_size", "int"),
+    ("keys", "string"),
+    ("properties", "map<string,string>"),
+    ("body", "binary"),
+    ("body_error", "string"),
+)
+SCHEMA = ", ".join(f"{name} {kind}" for name, kind in COLUMNS)
+
+_ARROW = {
+    "string": pa.string(),
+    "int": pa.int32(),
+    "bigint": pa.int64(),
+    "timestamp": pa.timestamp("us", "UTC"),
+    "map<string,string>": pa.map_(pa.string(), pa.string()),
+    "binary": pa.binary(),
+}
+ARROW_SCHEMA = pa.schema([(name, _ARROW[kind]) for name, kind in COLUMNS])
+# Spark's timestamps end with the year 9999.
+_LAST_MS = 253_402_300_799_999
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """The columns that are the same for all messages of a queue."""
+
+    cluster: str
+    topic: str
+    broker: str
+    queue_id: int
+    epoch: int
+
+
+def record_batches(
+    lists: Iterator[list[Message]],
+    origin: Origin,
+    max_bytes: int = BATCH_BYTES,
+    max_rows: int = BATCH_ROWS,
+) -> Iterator[pa.RecordBatch]:
+    """Gather messages to record batches of `ARROW_SCHEMA`, each closed when it has `max_bytes` or `max_rows`."""
+    rows: list[Message] = []
+    size = 0
+    for messages in lists:
+        rows += messages
+        size += sum(len(message.body) for message in messages)
+        if size >= max_bytes or len(rows) >= max_rows:
+            yield record_batch(rows, origin)
+            rows, size = [], 0
+    if rows:
+        yield record_batch(rows, origin)
+
+
+def record_batch(messages: Sequence[Message], origin: Origin) -> pa.RecordBatch:
+    """One record batch of `ARROW_SCHEMA`; a time that is no time (0 or less, or past 9999) becomes NULL."""
+    count = len(messages)
+    (
+        queue_offset, _physical, store_time, born_time, born_host, store_host, sys_flag, body_crc, stored_size,
+        _queue, _flag, _reconsume, _prepared, _topic, properties, body, body_error,
+    ) = zip(*messages, strict=True)  # fmt: skip
+    return pa.RecordBatch.from_arrays(
+        [
+            pa.repeat(pa.scalar(origin.cluster), count),
+            pa.repeat(pa.scalar(origin.topic), count),
+            pa.repeat(pa.scalar(origin.broker), count),
+            pa.repeat(pa.scalar(origin.queue_id, pa.int32()), count),
+            pa.repeat(pa.scalar(origin.epoch, pa.int32()), count),
+            pa.array(queue_offset, pa.int64()),
+            _times(store_time),
+            _times(born_time),
+            pa.array(born_host, pa.string()),
+            pa.array(store_host, pa.string()),
+            pa.array(sys_flag, pa.int32()),
+            pa.array(body_crc, pa.int32()),
+            pa.array(stored_size, pa.int32()),
+            pa.array([each.get("KEYS") for each in properties], pa.string()),
+            _maps(properties),
+            pa.array(body, pa.binary()),
+            pa.array(body_error, pa.string()),
+        ],
+        schema=ARROW_SCHEMA,
+    )
+
+
+def _times(ms: Sequence[int]) -> pa.Array:
+    values = pa.array(ms, pa.int64())
+    sane = pc.and_(pc.greater(values, 0), pc.less_equal(values, _LAST_MS))
+    kept = pc.if_else(sane, values, pa.scalar(None, pa.int64()))
+    return pc.multiply(kept, 1000).cast(_ARROW["timestamp"])
+
+
+def _maps(dictionaries: Sequence[dict[str, str]]) -> pa.Array:
+    offsets = [0]
+    names: list[str] = []
+    values: list[str] = []
+    for each in dictionaries:
+        names += each
+        values += each.values()
+        offsets.append(len(names))
+    return pa.MapArray.from_arrays(
+        pa.array(offsets, pa.int32()), pa.array(names, pa.string()), pa.array(values, pa.string())
+    )

@@ -1,0 +1,197 @@
+"""Who to ask in a cluster, over which connection, and when to ask again."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from spark_jobs.rocketmq import requests
+from spark_jobs.rocketmq.acl import Credentials
+from spark_jobs.rocketmq.connection import Connection, Tls, split_address
+from spark_jobs.rocketmq.errors import (
+    PASSING,
+    AccessDenied,
+    ConnectionLost,
+    Place,
+    ProtocolError,
+    RocketMQError,
+    TopicNotFound,
+    Unreachable,
+)
+from spark_jobs.rocketmq.frames import Frame
+from spark_jobs.rocketmq.route import Queue, decode_route, union
+
+_BACK_OFF_SECONDS = (0.1, 0.5, 2.0, 5.0)
+MASTER_ID = 0
+_Answer = TypeVar("_Answer")
+
+
+def final(error: RocketMQError, broker_id: int) -> bool:
+    """Whether asking again is of no use. A slave may lag, or not know a new topic yet: its word is not final."""
+    if isinstance(error, AccessDenied):
+        return True
+    return broker_id == MASTER_ID and not isinstance(error, PASSING)
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """How a cluster is spoken to.
+
+    Attributes:
+        namesrv: nameservers, each `host:port`.
+        cluster: the cluster's name, for messages only.
+        credentials: sign requests with these; None: do not.
+        tls: speak TLS; None: plain.
+        timeout: seconds to wait for an answer.
+        connect_timeout: seconds to wait for a connection.
+        attempts: how often a call is made in all while connections get lost.
+    """
+
+    namesrv: Sequence[str]
+    cluster: str = ""
+    credentials: Credentials | None = None
+    tls: Tls | None = None
+    timeout: float = 10.0
+    connect_timeout: float = 3.0
+    attempts: int = 4
+
+    def __post_init__(self) -> None:
+        """Check the values; raises ValueError."""
+        for address in self.namesrv:
+            split_address(address)
+        if not self.namesrv or self.attempts < 1:
+            raise ValueError("at least one nameserver and one attempt are needed")
+
+
+class Brokers:
+    """The connections to one cluster's nameservers and brokers. Not for several threads at once."""
+
+    def __init__(self, access: Access) -> None:
+        """Nothing is asked yet; raises OSError if a TLS file cannot be read."""
+        self.access = access
+        self._tls = access.tls.context() if access.tls is not None else None
+        self._connections: dict[str, Connection] = {}
+
+    def close(self) -> None:
+        """Close the connections that are kept."""
+        while self._connections:
+            self._connections.popitem()[1].close()
+
+    def queues(self, topic: str) -> list[Queue]:
+        """The topic's queues by broker and id: the union of what every nameserver that answers knows.
+
+        Raises:
+            TopicNotFound: no nameserver that answers knows the topic.
+            Unreachable: no nameserver answers.
+            RocketMQError: a nameserver refuses, or answers nonsense.
+        """
+        routes: list[list[Queue]] = []
+        silent: list[ConnectionLost] = []
+        unknown: RocketMQError | None = None
+        for address in self.access.namesrv:
+            try:
+                frame = self._route(address, topic)
+            except ConnectionLost as error:
+                silent.append(error)
+                continue
+            if frame.code == requests.SUCCESS:
+                routes.append(decode_route(topic, bytes(frame.body)))
+                continue
+            unknown = requests.failure(frame, Place(self.access.cluster, topic, address=address), "the route")
+            if not isinstance(unknown, TopicNotFound):
+                raise unknown
+        if routes:
+            return union(routes)
+        if unknown is not None:
+            raise unknown
+        raise Unreachable(
+            f"{Place(self.access.cluster, topic)}: no nameserver answers: {'; '.join(map(str, silent))}. "
+            "Check the addresses, and that the nameservers run and can be reached from this machine"
+        )
+
+    def _route(self, address: str, topic: str) -> Frame:
+        """A nameserver's answer; a kept connection may have been closed for being idle, so it gets a second try."""
+        kept = address in self._connections
+        try:
+            return self._connection(address).call(requests.GET_ROUTE_INFO_BY_TOPIC, requests.route(topic))
+        except (ConnectionLost, ProtocolError):
+            self._drop(address)
+            if not kept:
+                raise
+        return self._route(address, topic)
+
+    def ask(self, queue: Queue, once: Callable[[Connection, Place], _Answer]) -> _Answer:
+        """What `once` returns, given a connection to a broker of the queue; made again while connections get lost.
+
+        Raises:
+            RocketMQError: what `once` raises, or the last lost connection.
+        """
+        failures = 0
+        while True:
+            address, broker_id = "", MASTER_ID
+            try:
+                connection, broker_id = self.open(queue, failures, cached=True)
+                address = connection.address
+                return once(connection, self.place(queue, connection))
+            except RocketMQError as error:
+                self._drop(address)
+                failures += 1
+                if final(error, broker_id) or failures >= self.access.attempts:
+                    error.args = (f"{self.placed(queue, error)} (asked {failures} times)", *error.args[1:])
+                    raise
+            queue = self.pause(queue, failures)
+
+    def pause(self, queue: Queue, failures: int) -> Queue:
+        """Wait before the next attempt, and take the queue's addresses from a fresh route if there is one."""
+        time.sleep(_BACK_OFF_SECONDS[min(failures, len(_BACK_OFF_SECONDS)) - 1] * random.uniform(0.8, 1.2))
+        try:
+            fresh = self.queues(queue.topic)
+        except (ConnectionLost, TopicNotFound):
+            return queue
+        return next((q for q in fresh if (q.broker, q.queue_id) == (queue.broker, queue.queue_id)), queue)
+
+    def open(self, queue: Queue, failures: int, cached: bool = False) -> tuple[Connection, int]:
+        """A connection to the queue's master or else a slave; after a failure begin with the next address."""
+        if not queue.addresses:
+            raise Unreachable(f"{self.place(queue)}: the route has no address of this broker; is it down?")
+        turn = failures % len(queue.addresses)
+        errors: list[str] = []
+        for broker_id, address in queue.addresses[turn:] + queue.addresses[:turn]:
+            try:
+                return (self._connection(address) if cached else self._connect(address)), broker_id
+            except Unreachable as error:
+                errors.append(str(error))
+        raise Unreachable(
+            f"{self.place(queue)}: no address of the broker can be reached: {'; '.join(errors)}. Check that the broker "
+            "runs and that this machine can reach the addresses it has registered (brokerIP1 and listenPort)"
+        )
+
+    def _connection(self, address: str) -> Connection:
+        if address not in self._connections:
+            self._connections[address] = self._connect(address)
+        return self._connections[address]
+
+    def _connect(self, address: str) -> Connection:
+        return Connection(
+            address,
+            timeout=self.access.timeout,
+            connect_timeout=self.access.connect_timeout,
+            credentials=self.access.credentials,
+            tls=self._tls,
+        )
+
+    def _drop(self, address: str) -> None:
+        if (connection := self._connections.pop(address, None)) is not None:
+            connection.close()
+
+    def place(self, queue: Queue, connection: Connection | None = None) -> Place:
+        address = connection.address if connection is not None else ""
+        return Place(self.access.cluster, queue.topic, queue.broker, queue.queue_id, address)
+
+    def placed(self, queue: Queue, error: RocketMQError) -> str:
+        """The error's text, with the queue named if it does not name it yet."""
+        place, text = str(self.place(queue)), str(error)
+        return text if text.startswith(place) else f"{place}: {text}"

@@ -1,0 +1,230 @@
+"""A reading client of a RocketMQ cluster: routes, offsets and exact ranges of messages."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Self
+
+from spark_jobs.rocketmq import requests
+from spark_jobs.rocketmq.acl import Credentials
+from spark_jobs.rocketmq.brokers import MASTER_ID, Access, Brokers, final
+from spark_jobs.rocketmq.connection import Connection, Tls
+from spark_jobs.rocketmq.errors import (
+    OffsetMoved,
+    Place,
+    RequestTimeout,
+    RocketMQError,
+    ShortRange,
+)
+from spark_jobs.rocketmq.message import MAX_INFLATED_BYTES, Message, decode_messages
+from spark_jobs.rocketmq.reading import RangeRead
+from spark_jobs.rocketmq.route import Queue
+
+
+@dataclass(frozen=True, slots=True)
+class Pulled:
+    """A pull's answer: the messages, and [min_offset, max_offset) as the broker has it."""
+
+    messages: list[Message]
+    min_offset: int
+    max_offset: int
+
+
+class Client:
+    """Reads topics of one cluster. A context manager; not for several threads at once.
+
+    Every call asks the broker's master and, where that cannot be reached, its slaves; after a lost connection it
+    asks again, with a pause and a fresh route, `attempts` times in all.
+    """
+
+    def __init__(
+        self,
+        namesrv: Sequence[str],
+        cluster: str = "",
+        credentials: Credentials | None = None,
+        tls: Tls | None = None,
+        *,
+        timeout: float = 10.0,
+        connect_timeout: float = 3.0,
+        attempts: int = 4,
+        pulls_in_flight: int = 32,
+        max_inflated_bytes: int = MAX_INFLATED_BYTES,
+        consumer_group: str = requests.TOOLS_CONSUMER,
+    ) -> None:
+        """Nothing is asked yet.
+
+        Args:
+            namesrv: nameservers, each `host:port`.
+            cluster: the cluster's name, for messages only.
+            credentials: sign requests with these.
+            tls: speak TLS; None: plain.
+            timeout: seconds to wait for an answer.
+            connect_timeout: seconds to wait for a connection.
+            attempts: how often a call is made in all while connections get lost.
+            pulls_in_flight: how many pulls `read` keeps on the way.
+            max_inflated_bytes: a body that inflates to more is left as it is stored, with `body_error`.
+            consumer_group: the group that pulls name. The default exists on every broker.
+
+        Raises:
+            ValueError: an argument makes no sense.
+            OSError: a TLS file cannot be read.
+        """
+        if pulls_in_flight < 1:
+            raise ValueError("at least one pull in flight is needed")
+        access = Access(tuple(namesrv), cluster, credentials, tls, timeout, connect_timeout, attempts)
+        self._brokers = Brokers(access)
+        self._attempts = attempts
+        self._pulls_in_flight = pulls_in_flight
+        self._max_inflated_bytes = max_inflated_bytes
+        self._group = consumer_group
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close all connections. The client can be used again after it."""
+        self._brokers.close()
+
+    def queues(self, topic: str) -> list[Queue]:
+        """The topic's queues by broker and id: the union of what every nameserver that answers knows.
+
+        Raises:
+            TopicNotFound: no nameserver that answers knows the topic.
+            Unreachable: no nameserver answers.
+            RocketMQError: a nameserver refuses, or answers nonsense.
+        """
+        return self._brokers.queues(topic)
+
+    def min_offset(self, queue: Queue) -> int:
+        """The first offset that the broker still has; errors as of `pull`."""
+        return self._offset(queue, requests.GET_MIN_OFFSET, requests.offset_of(queue.topic, queue.queue_id))
+
+    def max_offset(self, queue: Queue) -> int:
+        """The offset that the next message will get; errors as of `pull`."""
+        return self._offset(queue, requests.GET_MAX_OFFSET, requests.offset_of(queue.topic, queue.queue_id))
+
+    def offset_at(self, queue: Queue, timestamp_ms: int) -> int:
+        """The first offset stored at or after a time (broker's clock), or the max offset; errors as of `pull`."""
+        fields = requests.offset_by_time(queue.topic, queue.queue_id, timestamp_ms)
+        return self._offset(queue, requests.SEARCH_OFFSET_BY_TIMESTAMP, fields)
+
+    def pull(self, queue: Queue, offset: int, max_messages: int = 32) -> Pulled:
+        """One pull: messages from `offset` on, maybe fewer than asked for; none at the end of the queue.
+
+        Raises:
+            OffsetMoved: the broker has other offsets.
+            ConnectionLost: the broker cannot be asked, `attempts` times.
+            TopicNotFound, QueueNotFound, AccessDenied, BrokerError: the broker refuses.
+        """
+
+        def once(connection: Connection, place: Place) -> Pulled:
+            fields = requests.pull(queue.topic, queue.queue_id, offset, max_messages, self._group)
+            frame = connection.call(requests.PULL_MESSAGE, fields)
+            if frame.code not in (requests.SUCCESS, requests.PULL_NOT_FOUND, requests.PULL_RETRY_IMMEDIATELY):
+                raise requests.failure(frame, place, f"pull of {max_messages} messages at offset {offset}")
+            messages = (
+                [m for m in decode_messages(frame.body, self._max_inflated_bytes) if m.queue_offset >= offset]
+                if frame.code == requests.SUCCESS
+                else []
+            )
+            low, high = (requests.number(frame, name, place) for name in ("minOffset", "maxOffset"))
+            return Pulled(messages, low, high)
+
+        return self._brokers.ask(queue, once)
+
+    def message_at(self, queue: Queue, offset: int) -> Message | None:
+        """The message at an offset; None if the broker has none there (expired, or not written yet).
+
+        Raises:
+            ShortRange: the broker says that it has the offset, and gives nothing.
+            RocketMQError: as of `pull`.
+        """
+        for attempt in range(self._attempts):
+            try:
+                pulled = self.pull(queue, offset, 1)
+            except OffsetMoved:
+                return None
+            if pulled.messages and pulled.messages[0].queue_offset == offset:
+                return pulled.messages[0]
+            if not pulled.min_offset <= offset < pulled.max_offset:
+                return None
+            time.sleep(0.05 * attempt)
+        raise ShortRange(
+            f"{self._brokers.place(queue)}: the broker says that it has [{pulled.min_offset}, {pulled.max_offset}) and "
+            f"gives no message at {offset}: look for lost or damaged files in its store",
+            offset,
+        )
+
+    def read(self, queue: Queue, start: int, end: int) -> Iterator[list[Message]]:
+        """Every message of [start, end), once, in order, in lists of bounded size.
+
+        Several pulls are in flight on a connection of this call's own. A lost connection is made anew (at a
+        slave, if the master is away) and the reading goes on behind the last list that was yielded. A body
+        whose CRC is wrong is read again over a new connection before it is given out with `body_error`.
+
+        Raises:
+            OffsetMoved: part of the range has expired, or never was.
+            ShortRange: the broker does not give all of it.
+            RocketMQError: as of `pull`.
+        """
+        position, failures, depth = start, 0, self._pulls_in_flight
+        while position < end:
+            connection: Connection | None = None
+            broker_id = MASTER_ID
+            try:
+                connection, broker_id = self._brokers.open(queue, failures)
+                reading = self._reading(connection, queue, position, end, depth)
+                for batch in reading.batches():
+                    yield [self._second_look(queue, message) for message in batch]
+                    position, failures = reading.position, 0
+            except RocketMQError as error:
+                failures += 1
+                if final(error, broker_id) or failures >= self._attempts:
+                    text = f"{self._brokers.placed(queue, error)} (reading [{start}, {end}) ended before {position})"
+                    error.args = (text, *error.args[1:])
+                    raise
+                if isinstance(error, RequestTimeout):  # a broker may drop pulls that its network cannot take
+                    depth = max(1, depth // 4)
+                queue = self._brokers.pause(queue, failures)
+            finally:
+                if connection is not None:
+                    connection.close()
+
+    def _second_look(self, queue: Queue, message: Message) -> Message:
+        """A message whose CRC is wrong, as a slave, if there is one, and new connections give it."""
+        if message.body_error is None or not message.body_error.startswith("crc:"):
+            return message
+        offset = message.queue_offset
+        for turn in range(1, 1 + len(queue.addresses)):
+            try:
+                connection, _ = self._brokers.open(queue, turn)
+                with connection:
+                    again = next(self._reading(connection, queue, offset, offset + 1, 1).batches())[0]
+            except RocketMQError:
+                continue
+            if again.body_error is None or not again.body_error.startswith("crc:"):
+                return again
+        return message
+
+    def _reading(self, connection: Connection, queue: Queue, start: int, end: int, depth: int) -> RangeRead:
+        return RangeRead(
+            *(connection, queue, start, end),
+            place=self._brokers.place(queue, connection),
+            group=self._group,
+            depth=depth,
+            max_inflated_bytes=self._max_inflated_bytes,
+        )
+
+    def _offset(self, queue: Queue, code: int, fields: dict[str, str]) -> int:
+        def once(connection: Connection, place: Place) -> int:
+            frame = connection.call(code, fields)
+            if frame.code != requests.SUCCESS:
+                raise requests.failure(frame, place, f"request {code} for an offset")
+            return requests.number(frame, "offset", place)
+
+        return self._brokers.ask(queue, once)

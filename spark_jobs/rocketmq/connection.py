@@ -1,0 +1,185 @@
+"""One TCP connection to a broker or nameserver, with several requests in flight.
+
+Not for several threads: whoever holds a connection sends and receives in turn.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import ssl
+import time
+from dataclasses import dataclass
+from typing import Self
+
+from spark_jobs.rocketmq import frames
+from spark_jobs.rocketmq.acl import Credentials, sign
+from spark_jobs.rocketmq.errors import ConnectionLost, RequestTimeout, Unreachable
+from spark_jobs.rocketmq.frames import Frame
+from spark_jobs.rocketmq.requests import GO_AWAY
+
+_MAX_OPAQUE = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Tls:
+    """How to speak TLS with brokers and nameservers.
+
+    Attributes:
+        ca_file: PEM file of the authorities to trust; None: those of the system.
+        cert_file: PEM file with this client's certificate (and key, if `key_file` is None).
+        key_file: PEM file with this client's key.
+        verify: check the server's certificate and, where `check_host` is set, its name.
+        check_host: the certificate must name the host. RocketMQ's often do not: routes hold bare addresses.
+    """
+
+    ca_file: str | None = None
+    cert_file: str | None = None
+    key_file: str | None = None
+    verify: bool = True
+    check_host: bool = False
+
+    def context(self) -> ssl.SSLContext:
+        """The SSL context; raises OSError or ssl.SSLError if a file is missing or no PEM."""
+        context = ssl.create_default_context(cafile=self.ca_file)
+        context.check_hostname = self.verify and self.check_host
+        if not self.verify:
+            context.verify_mode = ssl.CERT_NONE
+        if self.cert_file:
+            context.load_cert_chain(self.cert_file, self.key_file)
+        return context
+
+
+def split_address(address: str) -> tuple[str, int]:
+    """Host and port of `host:port`, `1.2.3.4:port` or `[v6]:port`.
+
+    Raises:
+        ValueError: it is none of these.
+    """
+    host, _, port = address.strip().rpartition(":")
+    if not host or not port.isdecimal() or not 0 < int(port) < 65536:
+        raise ValueError(f"address {address!r} is not host:port")
+    return host.removeprefix("[").removesuffix("]"), int(port)
+
+
+class Connection:
+    """A connection that was made; `close` it, or use it as a context manager."""
+
+    def __init__(
+        self,
+        address: str,
+        *,
+        timeout: float = 10.0,
+        connect_timeout: float = 3.0,
+        credentials: Credentials | None = None,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        """Connect.
+
+        Args:
+            address: `host:port`.
+            timeout: seconds to wait for an answer.
+            connect_timeout: seconds to wait for the connection, TLS included.
+            credentials: sign every request with these.
+            tls: speak TLS.
+
+        Raises:
+            Unreachable: the connection could not be made.
+        """
+        host, port = split_address(address)
+        self.address = address
+        self._timeout = timeout
+        self._credentials = credentials
+        self._opaque = 0
+        self.in_flight: set[int] = set()
+        try:
+            self._socket = socket.create_connection((host, port), connect_timeout)
+        except OSError as error:
+            raise Unreachable(f"no connection to {address}: {error}") from None
+        try:
+            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if tls is not None:
+                self._socket = tls.wrap_socket(self._socket, server_hostname=host)
+            self._socket.settimeout(timeout)
+        except OSError as error:
+            self._socket.close()
+            raise Unreachable(f"no TLS connection to {address}: {error}") from None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close; harmless if it is closed already."""
+        with contextlib.suppress(OSError):
+            self._socket.close()
+
+    def send(self, code: int, fields: dict[str, str], body: bytes = b"") -> int:
+        """Send a request and return the id (opaque) that its answer will carry.
+
+        Raises:
+            ConnectionLost: the connection has ended.
+        """
+        if self._credentials is not None:
+            fields = sign(self._credentials, fields, body)
+        self._opaque = opaque = self._opaque % _MAX_OPAQUE + 1
+        try:
+            self._socket.sendall(frames.encode(code, opaque, fields, body))
+        except OSError as error:
+            raise ConnectionLost(
+                f"the connection to {self.address} was lost while sending: {error}"
+            ) from None
+        self.in_flight.add(opaque)
+        return opaque
+
+    def receive(self) -> Frame:
+        """The next answer, to whichever request in flight.
+
+        Requests of the broker to its clients are skipped. The body is valid as long as it is referred to.
+
+        Raises:
+            RequestTimeout: none came in time. The connection is of no use any more.
+            ConnectionLost: the connection has ended.
+            ProtocolError: what came is no frame. The connection is of no use any more.
+        """
+        deadline = time.monotonic() + self._timeout
+        while True:
+            length = frames.frame_length(self._read(4, deadline))
+            frame = frames.decode(self._read(length, deadline))
+            if frame.code == GO_AWAY:
+                raise ConnectionLost(f"{self.address} is shutting down and asks its clients to go")
+            if frame.is_response and frame.opaque in self.in_flight:
+                self.in_flight.remove(frame.opaque)
+                return frame
+
+    def call(self, code: int, fields: dict[str, str], body: bytes = b"") -> Frame:
+        """Send one request and wait for its answer; errors as of `send` and `receive`."""
+        opaque = self.send(code, fields, body)
+        while True:
+            frame = self.receive()
+            if frame.opaque == opaque:
+                return frame
+
+    def _read(self, size: int, deadline: float) -> bytearray:
+        buffer = bytearray(size)
+        view = memoryview(buffer)
+        while view:
+            try:
+                count = self._socket.recv_into(view)
+            except TimeoutError:
+                count = -1
+            except OSError as error:
+                raise ConnectionLost(f"the connection to {self.address} was lost: {error}") from None
+            if count == 0:
+                raise ConnectionLost(
+                    f"{self.address} closed the connection with {len(view)} bytes still to come"
+                )
+            if count < 0 or time.monotonic() > deadline:
+                raise RequestTimeout(
+                    f"{self.address} did not answer within {self._timeout:g} s "
+                    f"({len(self.in_flight)} requests in flight)"
+                )
+            view = view[count:]
+        return buffer

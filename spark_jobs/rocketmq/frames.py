@@ -1,0 +1,147 @@
+"""Frames of the remoting protocol: what goes over the wire in both directions.
+
+A frame is `int32 length | int32 (codec << 24 | header length) | header | body`, big-endian, where `length`
+counts what follows it (`RemotingCommand` and `NettyDecoder` of Apache RocketMQ). The header is JSON
+(codec 0) or binary (codec 1, `RocketMQSerializable`, which a broker uses when it is configured to).
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from struct import Struct
+from struct import error as StructError
+
+from spark_jobs.rocketmq.errors import ProtocolError
+
+JSON_CODEC = 0
+BINARY_CODEC = 1
+RESPONSE_FLAG = 1
+MAX_FRAME_BYTES = 64 * 1024 * 1024
+MAX_HEADER_BYTES = 1024 * 1024
+
+# Ordinal of V5_5_0 in MQVersion. From 401 (V4_9_4) on, a nameserver answers with standard JSON.
+CLIENT_VERSION = 513
+_LANGUAGE = "PYTHON"
+
+_INT = Struct(">i")
+_LENGTHS = Struct(">iI")
+_SHORT = Struct(">h")
+_BINARY_HEAD = Struct(">hbhiii")
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One decoded frame. `body` is a view into the buffer that was given to `decode`."""
+
+    code: int
+    opaque: int
+    flag: int
+    remark: str
+    fields: dict[str, str]
+    body: memoryview
+
+    @property
+    def is_response(self) -> bool:
+        return bool(self.flag & RESPONSE_FLAG)
+
+
+def encode(code: int, opaque: int, fields: dict[str, str], body: bytes = b"", flag: int = 0) -> bytes:
+    """The bytes of a frame with a JSON header; `fields` are the header's `extFields`."""
+    header = json.dumps(
+        {
+            "code": code,
+            "language": _LANGUAGE,
+            "version": CLIENT_VERSION,
+            "opaque": opaque,
+            "flag": flag,
+            "serializeTypeCurrentRPC": "JSON",
+            "extFields": fields,
+        },
+        separators=(",", ":"),
+    ).encode()
+    return b"".join((_LENGTHS.pack(4 + len(header) + len(body), len(header)), header, body))
+
+
+def frame_length(prefix: bytes | bytearray | memoryview) -> int:
+    """How many bytes follow the first four of a frame.
+
+    Raises:
+        ProtocolError: the length is not one that a broker sends, so the peer speaks something else.
+    """
+    (length,) = _INT.unpack_from(prefix)
+    if not 4 <= length <= MAX_FRAME_BYTES:
+        raise ProtocolError(
+            f"a frame of {length} bytes was announced (first bytes {bytes(prefix[:4])!r}); frames have 4 to "
+            f"{MAX_FRAME_BYTES} bytes: is this the port of a RocketMQ broker or nameserver, and does TLS match?"
+        )
+    return int(length)
+
+
+def decode(payload: bytes | bytearray | memoryview) -> Frame:
+    """Decode what follows a frame's first four bytes.
+
+    Raises:
+        ProtocolError: the lengths do not add up, or the header is not what its codec says.
+    """
+    view = memoryview(payload)
+    if len(view) < 4:
+        raise ProtocolError(f"a frame of {len(view)} bytes has no room for its header's length")
+    (mark,) = _INT.unpack_from(view)
+    codec, size = (mark >> 24) & 0xFF, mark & 0xFFFFFF
+    if size > min(len(view) - 4, MAX_HEADER_BYTES):
+        raise ProtocolError(f"a frame of {len(view)} bytes announces a header of {size}")
+    header, body = view[4 : 4 + size], view[4 + size :]
+    if codec == JSON_CODEC:
+        return _decode_json(header, body)
+    if codec == BINARY_CODEC:
+        return _decode_binary(header, body)
+    raise ProtocolError(f"header codec {codec} is neither JSON (0) nor binary (1)")
+
+
+def _decode_json(header: memoryview, body: memoryview) -> Frame:
+    try:
+        parsed = json.loads(bytes(header))
+        fields = parsed.get("extFields") or {}
+        return Frame(
+            code=int(parsed["code"]),
+            opaque=int(parsed["opaque"]),
+            flag=int(parsed.get("flag", 0)),
+            remark=str(parsed.get("remark") or ""),
+            fields={str(name): str(value) for name, value in fields.items() if value is not None},
+            body=body,
+        )
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
+        raise ProtocolError(
+            f"a frame's JSON header is not readable: {error!r}: {bytes(header[:80])!r}"
+        ) from None
+
+
+def _decode_binary(header: memoryview, body: memoryview) -> Frame:
+    """Layout: code 2, language 1, version 2, opaque 4, flag 4, remark (4 + n), fields (4 + n)."""
+    try:
+        code, _language, _version, opaque, flag, remark_size = _BINARY_HEAD.unpack_from(header)
+        at = _BINARY_HEAD.size
+        remark, at = _text(header, at, remark_size)
+        (fields_size,) = _INT.unpack_from(header, at)
+        at += 4
+        end = at + fields_size
+        if fields_size < 0 or end > len(header):
+            raise ValueError(f"fields of {fields_size} bytes in a header of {len(header)}")
+        fields: dict[str, str] = {}
+        while at < end:
+            (size,) = _SHORT.unpack_from(header, at)
+            name, at = _text(header, at + 2, size)
+            (size,) = _INT.unpack_from(header, at)
+            fields[name], at = _text(header, at + 4, size)
+        if at != end:
+            raise ValueError("the fields overrun their length")
+    except (ValueError, StructError) as error:
+        raise ProtocolError(f"a frame's binary header is not readable: {error}") from None
+    return Frame(code=code, opaque=opaque, flag=flag, remark=remark, fields=fields, body=body)
+
+
+def _text(header: memoryview, at: int, size: int) -> tuple[str, int]:
+    if size < 0 or at + size > len(header):
+        raise ValueError(f"text of {size} bytes at {at} in a header of {len(header)}")
+    return str(header[at : at + size], "utf-8", "replace"), at + size

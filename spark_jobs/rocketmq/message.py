@@ -1,0 +1,224 @@
+"""Stored messages: the layout of the commit log, which is also the body of a pull's answer.
+
+Layout (`MessageDecoder` of Apache RocketMQ): total size 4, magic 4, body CRC 4, queue id 4, flag 4, queue
+offset 8, physical offset 8, sysFlag 4, born time 8, born host 8 or 20, store time 8, store host 8 or 20,
+reconsume times 4, prepared transaction offset 8, body length 4, body, topic length 1 (or 2, by the magic),
+topic, properties length 2, properties. sysFlag 0x10 and 0x20 say that the born and store host are IPv6.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from struct import Struct
+from struct import error as StructError
+from typing import NamedTuple
+from zlib import crc32
+
+from spark_jobs.rocketmq.errors import MalformedMessage
+from spark_jobs.rocketmq.inflate import COMPRESSED, InflateError, inflate
+
+MAGIC_V1 = -626843481
+MAGIC_V2 = -626843477
+BORN_HOST_V6 = 0x10
+STORE_HOST_V6 = 0x20
+# A batch that the broker keeps as one message: both bits are set, and its body holds the messages.
+INNER_BATCH = 0x40 | 0x80
+MAX_INFLATED_BYTES = 32 * 1024 * 1024
+
+# By (sysFlag >> 4) & 3: which of the two hosts has 16 bytes of address and not 4.
+_HEADS = tuple(Struct(f">iiiiiqqiq{born}sq{store}siqi") for store in (8, 20) for born in (8, 20))
+_HEAD_V4 = _HEADS[0]
+_INNER_HEAD = Struct(">iiiii")
+_SHORT = Struct(">h")
+_PORT = Struct(">i")
+
+
+class Message(NamedTuple):
+    """One message. A tuple and not a dataclass: it is made for every message, and costs a third.
+
+    Times are ms since 1970 by the clock of whoever wrote them. `body_crc` is the broker's CRC32 of the stored
+    body, without its top bit. `body` is inflated; where `body_error` is set it is the stored bytes.
+    """
+
+    queue_offset: int
+    physical_offset: int
+    store_time: int
+    born_time: int
+    born_host: str
+    store_host: str
+    sys_flag: int
+    body_crc: int
+    stored_size: int
+    queue_id: int
+    flag: int
+    reconsume_times: int
+    prepared_transaction_offset: int
+    topic: str
+    properties: dict[str, str]
+    body: bytes
+    body_error: str | None
+
+
+def decode_messages(
+    stored: bytes | bytearray | memoryview, max_inflated_bytes: int = MAX_INFLATED_BYTES
+) -> Iterator[Message]:
+    """Decode messages that stand one after another, as in the body of a pull's answer; bodies inflated.
+
+    A body that is wrong (CRC, not inflatable, too large) does not raise: its message carries `body_error`.
+
+    Raises:
+        MalformedMessage: lengths or magic are wrong, so no later message can be found.
+    """
+    for message in scan_messages(stored, max_inflated_bytes):
+        yield inflated(message, max_inflated_bytes)
+
+
+def inflated(message: Message, max_inflated_bytes: int = MAX_INFLATED_BYTES) -> Message:
+    """The message with its body inflated, or with `body_error` where that is not possible."""
+    if not message.sys_flag & COMPRESSED or message.body_error is not None or not message.body:
+        return message
+    if message.sys_flag & INNER_BATCH == INNER_BATCH:  # its batch was inflated before it was taken apart
+        return message
+    try:
+        return message._replace(body=inflate(message.body, message.sys_flag, max_inflated_bytes))
+    except InflateError as error:
+        return message._replace(body_error=str(error))
+
+
+def malformed(stored: bytes, queue_id: int, queue_offset: int, why: str) -> Message:
+    """A stand-in for a message whose bytes cannot be taken apart: they are its body; what is not known is 0."""
+    return Message(
+        *(queue_offset, 0, 0, 0, "", "", 0, 0, len(stored), queue_id, 0, 0, 0, "", {}, stored),
+        body_error=f"malformed: {why}",
+    )
+
+
+def scan_messages(
+    stored: bytes | bytearray | memoryview, max_inflated_bytes: int = MAX_INFLATED_BYTES
+) -> Iterator[Message]:
+    """As `decode_messages`, with bodies checked but left as they are stored: `inflated` is called later.
+
+    A batch stored as one message comes out as its messages, at consecutive queue offsets.
+
+    Raises:
+        MalformedMessage: lengths or magic are wrong, so no later message can be found.
+    """
+    view = memoryview(stored)
+    at, end = 0, len(view)
+    hosts: dict[bytes, str] = {}
+    while at < end:
+        try:
+            head = _HEAD_V4
+            values = head.unpack_from(view, at)
+            if kind := (values[7] >> 4) & 3:
+                head = _HEADS[kind]
+                values = head.unpack_from(view, at)
+            (
+                size, magic, body_crc, queue_id, flag, queue_offset, physical_offset, sys_flag,
+                born_time, born_host, store_time, store_host, reconsume_times, prepared, body_size,
+            ) = values  # fmt: skip
+            body_at = at + head.size
+            topic_at = body_at + body_size
+            stop = at + size
+            if magic == MAGIC_V1:
+                topic_size = view[topic_at]
+                topic_at += 1
+            elif magic == MAGIC_V2:
+                (topic_size,) = _SHORT.unpack_from(view, topic_at)
+                topic_at += 2
+            else:
+                raise MalformedMessage(f"magic {magic:#x} is not a message's", at)
+            properties_at = topic_at + topic_size
+            (properties_size,) = _SHORT.unpack_from(view, properties_at)
+            properties_at += 2
+            properties_end = properties_at + max(properties_size, 0)
+        except (StructError, IndexError) as error:
+            raise MalformedMessage(f"the message at byte {at} of {end} is cut off: {error}", at) from None
+        if body_size < 0 or topic_size < 0 or not properties_end <= stop <= end:
+            raise MalformedMessage(
+                f"the message at byte {at} of {end} announces {size} bytes, a body of {body_size}, a topic of "
+                f"{topic_size} and properties of {properties_size}",
+                at,
+            )
+        body = bytes(view[body_at : body_at + body_size])
+        body_error: str | None = None
+        if body_size and (computed := crc32(body) & 0x7FFFFFFF) != body_crc:
+            body_error = f"crc: stored {body_crc}, computed {computed}"
+        message = Message(
+            queue_offset,
+            physical_offset,
+            store_time,
+            born_time,
+            hosts.get(born_host) or hosts.setdefault(born_host, _host(born_host)),
+            hosts.get(store_host) or hosts.setdefault(store_host, _host(store_host)),
+            sys_flag,
+            body_crc,
+            size,
+            queue_id,
+            flag,
+            reconsume_times,
+            prepared,
+            str(view[topic_at : topic_at + topic_size], "utf-8", "replace"),
+            decode_properties(str(view[properties_at:properties_end], "utf-8", "replace")),
+            body,
+            body_error,
+        )
+        if sys_flag & INNER_BATCH == INNER_BATCH:
+            yield from _unwrap(message, max_inflated_bytes)
+        else:
+            yield message
+        at = stop
+
+
+def decode_properties(text: str) -> dict[str, str]:
+    r"""The properties in `name \x01 value \x02 name \x01 value …`; a piece without `\x01` is dropped."""
+    pieces = text.removesuffix("\x02").split("\x02")
+    try:
+        return dict([piece.split("\x01", 1) for piece in pieces])  # type: ignore[misc]
+    except ValueError:
+        return {name: value for name, sign, value in (piece.partition("\x01") for piece in pieces) if sign}
+
+
+def _host(packed: bytes) -> str:
+    (port,) = _PORT.unpack_from(packed, len(packed) - 4)
+    if len(packed) == 8:
+        return f"{packed[0]}.{packed[1]}.{packed[2]}.{packed[3]}:{port}"
+    return f"[{socket.inet_ntop(socket.AF_INET6, packed[:16])}]:{port}"
+
+
+def _unwrap(batch: Message, max_inflated_bytes: int) -> Iterator[Message]:
+    """The messages of a batch: size 4, magic 4, CRC 4, flag 4, body length 4, body, properties length 2, properties.
+
+    A batch whose body is wrong gives as many messages as it says that it holds, each with all of its bytes.
+    """
+    if batch.sys_flag & COMPRESSED and batch.body_error is None:
+        try:
+            batch = batch._replace(body=inflate(batch.body, batch.sys_flag, max_inflated_bytes))
+        except InflateError as error:
+            batch = batch._replace(body_error=str(error))
+    if batch.body_error is not None:
+        count = batch.properties.get("INNER_NUM", "1")
+        for index in range(int(count) if count.isdecimal() and len(count) < 6 else 1):
+            yield batch._replace(queue_offset=batch.queue_offset + index)
+        return
+    view = memoryview(batch.body)
+    at, index = 0, 0
+    while at < len(view):
+        try:
+            size, _magic, _crc, flag, body_size = _INNER_HEAD.unpack_from(view, at)
+            body_at = at + _INNER_HEAD.size
+            (properties_size,) = _SHORT.unpack_from(view, body_at + body_size)
+            properties_at = body_at + body_size + 2
+            properties_end = properties_at + max(properties_size, 0)
+        except StructError:
+            body_size = -1
+        if body_size < 0 or properties_end > at + size or at + size > len(view):
+            raise MalformedMessage(f"message {index} of the batch at offset {batch.queue_offset} is cut off")
+        yield batch._replace(
+            queue_offset=batch.queue_offset + index,
+            flag=flag,
+            properties=decode_properties(str(view[properties_at:properties_end], "utf-8", "replace")),
+            body=bytes(view[body_at : body_at + body_size]),
+        )
+        at, index = at + size, index + 1

@@ -1,0 +1,89 @@
+"""Routes: which brokers hold a topic, with how many queues, and at which addresses."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from spark_jobs.rocketmq.errors import ProtocolError
+
+_PERM_READ = 4
+# Nameservers before 4.9.4 write broker ids as bare numbers: {"brokerAddrs":{0:"10.0.0.1:10911"}}.
+_BARE_NAME = re.compile(r'("(?:[^"\\]|\\.)*")|(?<=[{,])\s*(-?\d+)\s*(?=:)')
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """One queue of a topic on one broker, as the route states it.
+
+    Attributes:
+        topic: the topic's name.
+        broker: the broker's name, which a master and its slaves share.
+        queue_id: number of the queue on that broker.
+        addresses: (broker id, `host:port`), ascending; id 0 is the master.
+        readable: the topic's permission on this broker includes reading.
+    """
+
+    topic: str
+    broker: str
+    queue_id: int
+    addresses: tuple[tuple[int, str], ...]
+    readable: bool = True
+
+
+def decode_route(topic: str, body: bytes) -> list[Queue]:
+    """The queues in a nameserver's answer, by broker and queue id.
+
+    Raises:
+        ProtocolError: the answer is not a route.
+    """
+    try:
+        text = body.decode()
+        try:
+            route = json.loads(text)
+        except ValueError:
+            route = json.loads(_BARE_NAME.sub(lambda m: m[1] or f'"{m[2]}"', text))
+        addresses = {
+            str(broker["brokerName"]): tuple(
+                sorted((int(number), str(address)) for number, address in broker["brokerAddrs"].items())
+            )
+            for broker in route.get("brokerDatas") or []
+        }
+        return sorted(
+            (
+                Queue(
+                    topic=topic,
+                    broker=str(queues["brokerName"]),
+                    queue_id=queue_id,
+                    addresses=addresses.get(str(queues["brokerName"]), ()),
+                    readable=bool(int(queues["perm"]) & _PERM_READ),
+                )
+                for queues in route.get("queueDatas") or []
+                for queue_id in range(int(queues["readQueueNums"]))
+            ),
+            key=lambda queue: (queue.broker, queue.queue_id),
+        )
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ProtocolError(
+            f"the route of topic {topic} is not readable: {error!r}: {body[:200]!r}"
+        ) from None
+
+
+def union(routes: Iterable[list[Queue]]) -> list[Queue]:
+    """All queues that any of the routes has: a nameserver that has just started may know only some brokers."""
+    merged: dict[tuple[str, int], Queue] = {}
+    for queue in (queue for route in routes for queue in route):
+        key = queue.broker, queue.queue_id
+        if (known := merged.get(key)) is not None:
+            addresses = dict(queue.addresses) | dict(known.addresses)
+            queue = Queue(
+                topic=queue.topic,
+                broker=queue.broker,
+                queue_id=queue.queue_id,
+                addresses=tuple(sorted(addresses.items())),
+                readable=known.readable or queue.readable,
+            )
+        merged[key] = queue
+    return [merged[key] for key in sorted(merged)]

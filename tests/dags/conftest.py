@@ -1,0 +1,22 @@
+from __future__ import annotations
+
+import pytest
+
+from sandbox.pipeline import airflow_environment
+from spark_jobs.settings import PROJECT, Cluster, Settings
+
+
+@pytest.fixture(scope="package")
+def dags(tmp_path_factory):
+    """The DAGs by id, as Airflow parses them for two clusters."""
+    clusters = [Cluster(name=name, namesrv=["127.0.0.1:9876"]) for name in ("c1", "c2")]
+    settings = Settings(home=tmp_path_factory.mktemp("airflow"), clusters=clusters)
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in airflow_environment(settings).items():
+            patch.setenv(name, value)
+        # Airflow reads its home when it is first imported.
+        from airflow.dag_processing.dagbag import DagBag
+
+        bag = DagBag(str(PROJECT / "dags"))
+    assert bag.import_errors == {}
+    return bag.dags

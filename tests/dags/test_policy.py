@@ -1,0 +1,45 @@
+"""What every DAG must have, so that whoever is woken by it finds an owner and a runbook."""
+
+from __future__ import annotations
+
+import pytest
+
+from sandbox.pipeline import POOLS
+
+EXPECTED = {"trace_ingest", "trace_marts"}
+
+
+def test_the_expected_dags_are_there(dags):
+    assert set(dags) == EXPECTED
+
+
+@pytest.mark.parametrize("dag_id", sorted(EXPECTED))
+def test_policy(dags, dag_id):
+    dag = dags[dag_id]
+    assert any(tag.startswith("tier-") for tag in dag.tags)
+    assert not dag.catchup
+    assert dag.max_active_runs == 1
+    for part in ("**Makes**", "**Fails**", "**What to do**"):
+        assert part in dag.doc_md
+    for task in dag.tasks:
+        assert task.owner == "data-platform", task.task_id
+        assert task.execution_timeout, task.task_id
+        assert task.pool in {"default_pool", *POOLS}, task.task_id
+
+
+def test_writers_of_the_lake_share_one_slot(dags):
+    assert {t.task_id for t in dags["trace_ingest"].tasks if t.pool == "lake_publish"} == {"extract", "merge"}
+    assert POOLS["lake_publish"]["slots"] == 1
+
+
+def test_records_start_the_marts(dags):
+    names = {asset.name for asset in dags["trace_marts"].timetable.asset_condition.objects}
+    assert names == {"lake.events.trace_records"}
+    assert [a.name for a in dags["trace_ingest"].get_task("announce").outlets] == [
+        "lake.events.trace_records"
+    ]
+
+
+def test_each_cluster_is_extracted_by_a_task_of_its_own(dags):
+    mapped = dags["trace_ingest"].get_task("extract").expand_input.value["application_args"]
+    assert [arguments[1] for arguments in mapped] == ["c1", "c2"]

@@ -1,0 +1,70 @@
+"""One build of the marts over hand-made events, for all tests of this folder."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from spark_jobs import tables
+from spark_jobs.ingest.positions import booked
+from spark_jobs.publish.inputs import Inputs
+from spark_jobs.publish.marts import build_and_publish
+from spark_jobs.publish.models import Build
+from spark_jobs.settings import Settings
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from story import tell
+
+
+def drop_everything(spark: SparkSession) -> None:
+    for namespace in ("marts", "staging", "ops", "events", "raw"):
+        for row in spark.sql(f"show views in lake.{namespace}").collect():
+            spark.sql(f"drop view if exists lake.{namespace}.{row.viewName}")
+        for row in spark.sql(f"show tables in lake.{namespace}").collect():
+            spark.sql(f"drop table if exists lake.{namespace}.{row.tableName} purge")
+
+
+@pytest.fixture(scope="package")
+def empty_lake(spark: SparkSession) -> Iterator[SparkSession]:
+    """A lake with no row, that the tests of this folder write in turn."""
+    tables.ensure(spark)
+    drop_everything(spark)
+    tables.ensure(spark)
+    yield spark
+    drop_everything(spark)
+
+
+@pytest.fixture(scope="package")
+def state(settings: Settings) -> Path:
+    return settings.home / "dbt"
+
+
+@pytest.fixture(scope="package")
+def told(empty_lake: SparkSession) -> SparkSession:
+    """The events of `story.py` are in the lake."""
+    tell(empty_lake)
+    return empty_lake
+
+
+@pytest.fixture(scope="package")
+def inputs(told: SparkSession, settings: Settings) -> Inputs:
+    return Inputs.of(booked(told, settings, tables.EVENTS), settings.limits)
+
+
+@pytest.fixture(scope="package")
+def built(told: SparkSession, inputs: Inputs, state: Path) -> Build:
+    """The marts over the story, published."""
+    done = build_and_publish(told, inputs, state)
+    assert done.passed, (done.error, done.failures)
+    return done
+
+
+@pytest.fixture(scope="package")
+def marts(told: SparkSession, built: Build) -> SparkSession:
+    """The session, with the marts of the story on main."""
+    return told

@@ -1,0 +1,123 @@
+"""A day of one cluster in trace records: every kind of message that the marts tell apart.
+
+The watermark is noon + 24 h less nothing; limits are the defaults (grace and consume timeout 15 min,
+maximum delay 2 h). Consumer group `g` consumes topic `orders` all day.
+"""
+
+from __future__ import annotations
+
+import random
+from datetime import timedelta
+
+from events import NOON, Events
+from pyspark.sql import Row, SparkSession
+
+from spark_jobs import tables
+from spark_jobs.ingest.positions import Position, Queue
+
+HOUR = 3600
+DAY = 24 * HOUR
+COSTS = [*range(0, 140), *(int(1.17**n) for n in range(30, 100)), 3_000_000_000]
+
+
+def costs(hour: int) -> list[int]:
+    """Durations of the sends to topic `latency` in that hour: small, middle and huge, in no order."""
+    drawn = random.Random(hour)
+    return [drawn.choice(COSTS) for _ in range(400)]
+
+
+def tell(spark: SparkSession) -> None:
+    events = Events()
+    warm_up(events)
+    consumption(events)
+    orphans(events)
+    latencies(events)
+    oddities(events)
+    other = Queue("silent", "RMQ_SYS_TRACE_TOPIC", "broker-x", 0)
+    events.write(spark, DAY, complete_to={other: Position(0, complete_to=0)})
+    gap = Row(*tables.INGEST_GAPS.column_names)(
+        *("test", "RMQ_SYS_TRACE_TOPIC", "broker-a", 0, 0, 500, 600),
+        *(NOON + timedelta(hours=9), NOON + timedelta(hours=9, minutes=5), NOON + timedelta(hours=10), "run"),
+    )
+    spark.createDataFrame([gap], tables.INGEST_GAPS.schema).writeTo(tables.INGEST_GAPS.full_name).append()
+
+
+def warm_up(events: Events) -> None:
+    """From here on g is expected on topic orders; this message itself expects no one."""
+    events.pub("first", 0)
+    events.attempt("first", "q-first", 1)
+
+
+def consumption(events: Events) -> None:
+    events.pub("ok", HOUR)
+    events.attempt("ok", "q-ok", HOUR + 1)
+
+    events.pub("second_time", HOUR + 10)
+    events.attempt("second_time", "q-st-0", HOUR + 11, "failed")
+    events.attempt("second_time", "q-st-1", HOUR + 21, retry=1)
+
+    for code in ("exception", "returned_null", "failed", "timeout"):
+        events.pub(f"ends_{code}", HOUR + 20)
+        events.attempt(f"ends_{code}", f"q-{code}", HOUR + 21, code)
+
+    events.pub("gone", HOUR + 30)
+    events.begin("gone", "q-gone", HOUR + 31)
+
+    events.pub("open", DAY - 20 * 60)
+    events.begin("open", "q-open", DAY - 20 * 60 + 1)
+
+    events.pub("last_try", DAY - HOUR)
+    events.attempt("last_try", "q-last", DAY - HOUR + 1, "failed", retry=16)
+    events.pub("in_retry", DAY - HOUR)
+    events.attempt("in_retry", "q-retry", DAY - HOUR + 1, "failed", retry=3)
+
+    # One listener call with two messages; the ends come first and twice, with neither time nor group.
+    for msg_id in ("pair-1", "pair-2"):
+        events.pub(msg_id, HOUR + 40)
+        events.end(msg_id, "q-pair", None)
+        events.end(msg_id, "q-pair", None)
+        events.begin(msg_id, "q-pair", HOUR + 41, "ns%g")
+
+    # Every client of this group gets every message.
+    for number in range(3):
+        events.pub(f"to_all-{number}", HOUR + 50, "news")
+        for host in ("10.0.0.1:1", "10.0.0.2:1"):
+            events.attempt(f"to_all-{number}", f"q-all-{number}-{host}", HOUR + 51, group="everyone", born_host=host)
+
+
+def orphans(events: Events) -> None:
+    events.pub("lost", 2 * HOUR)
+    events.pub("lost_in_gap", 9 * HOUR + 60)
+    events.pub("rolled_back", 2 * HOUR, msg_type="half")
+    events.add(
+        "EndTransaction", 2 * HOUR + 1, msg_id="rolled_back", topic="orders", transaction_state="ROLLBACK_MESSAGE"
+    )
+    events.pub("recalled", 2 * HOUR, msg_type="delay")
+    events.add("Recall", 2 * HOUR + 1, msg_id="recalled", topic="orders", success=True)
+    events.pub("half_open", 2 * HOUR, msg_type="half")
+    events.add("EndTransaction", 2 * HOUR + 1, msg_id="half_open", topic="orders", transaction_state="UNKNOW")
+    events.pub("committed", 2 * HOUR, msg_type="half")
+    events.add("EndTransaction", 2 * HOUR + 1, msg_id="committed", topic="orders", transaction_state="COMMIT_MESSAGE")
+    events.pub("delayed", DAY - HOUR, msg_type="delay")
+    events.pub("batch-1,batch-2,batch-3", 2 * HOUR)
+    events.pub("just_sent", DAY - 60)
+    events.pub("unwatched", 2 * HOUR, "audit")
+
+
+def latencies(events: Events) -> None:
+    for hour in (3, 4):
+        for number, cost in enumerate(costs(hour)):
+            events.pub(f"l-{hour}-{number}", hour * HOUR + number, "latency", cost)
+    events.pub("set_back", 3 * HOUR, "latency", -7)
+
+
+def oddities(events: Events) -> None:
+    events.pub("resent", HOUR, "latency_odd", offset_msg_id="broker-a-1")
+    events.pub("resent", HOUR + 3, "latency_odd", offset_msg_id="broker-b-1", success=False)
+    for _ in range(2):  # the same record, stored twice
+        events.pub("stored_twice", HOUR, "latency_odd")
+    events.pub("suspect", -400 * DAY, "latency_odd", event_time_suspect=True, store_time=NOON + timedelta(hours=5))
+    events.attempt("unknown_pub", "q-unknown", HOUR)
+    events.end("nameless", "q-nameless", HOUR)
+    events.pub("later_run", HOUR, "latency_odd", change_seq=2)
+    events.add("Invalid", None, invalid_reason="no layout", raw=bytearray(b"x"))

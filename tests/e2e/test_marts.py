@@ -1,0 +1,175 @@
+"""The marts against what the clients themselves recorded that they sent and what their listeners did."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from sandbox import admin, scenarios, show
+
+# What the listener did, as the trace must say it.
+OUTCOMES = {
+    "success": "success",
+    "exception": "exception",
+    "reconsume_later": "failed",
+    "suspend": "failed",
+    "null": "returned_null",
+    "timeout": "timeout",
+}
+
+
+@pytest.fixture(scope="module")
+def record(world):
+    return world.record()
+
+
+def messages(sends) -> list[tuple[dict, str]]:
+    """(send, message id) of every message whose send left a Pub."""
+    return [(send, msg_id) for send in sends if send["traced"] for msg_id in send["msg_ids"]]
+
+
+def test_the_scenario_is_complete(record):
+    """Each kind of traffic is there, so that no comparison below is one of nothing with nothing."""
+    kinds = Counter(send["kind"] for send in record.sends)
+    for kind in ("normal", "async", "orderly", "batch", "delay", "transaction", "one_way", "unconsumed"):
+        assert kinds[kind] > 0, kind
+    assert kinds["filtered"] > 0
+    assert kinds["custom_trace"] > 0
+    assert kinds["cloud"] > 0
+    assert set(Counter(c["outcome"] for c in record.consumes)) == set(OUTCOMES)
+    assert {t["state"] for t in record.transactions} == {"commit", "rollback", "unknown"}
+    assert len({send["producer_group"] for send in record.sends}) >= 2
+    assert len({consume["consumer_group"] for consume in record.consumes}) >= 4
+
+
+def test_nothing_was_lost(world):
+    offsets = admin.trace_offsets(world.sandbox.namesrv, scenarios.TRACE_TOPICS)
+    counts = show.proof(world.settings, offsets)
+    assert counts["trace_messages_broker"] == counts["raw_rows"] > 0
+    assert counts["invalid"] == 0
+
+
+def test_records_by_type(world, record):
+    rows = world.table("events.trace_records", "trace_topic", "record_type").to_pylist()
+    found: dict[str, Counter[str]] = {}
+    for row in rows:
+        found.setdefault(row["trace_topic"], Counter())[row["record_type"]] += 1
+    assert found == record.expected()
+
+
+def test_sends(world, record):
+    sends = world.table("marts.fct_sends").to_pylist()
+    found = Counter((s["topic"], s["producer_group"], s["msg_id"], s["is_send_ok"]) for s in sends)
+    assert found == Counter(
+        (send["topic"], send["producer_group"], msg_id, send["status"] == "SEND_OK")
+        for send, msg_id in messages(record.sends)
+    )
+    batched = Counter(s["batch_size"] for s in sends if s["batch_size"] > 1)
+    assert batched == Counter(
+        send["batch_size"] for send, _ in messages(record.sends) if send["batch_size"] > 1
+    )
+
+
+def test_attempts(world, record):
+    attempts = world.table("marts.fct_consume_attempts").to_pylist()
+    found = Counter((a["consumer_group"], a["msg_id"], a["retry_times"], a["outcome"]) for a in attempts)
+    expected = Counter(
+        (c["consumer_group"], c["msg_id"], c["reconsume_times"], OUTCOMES[c["outcome"]])
+        for c in record.consumes
+        if c["traced"]
+    )
+    assert found == expected
+
+
+def test_consume_success_per_group(world, record):
+    found: dict[str, Counter[str]] = {}
+    for row in world.table("marts.consumer_group_success").to_pylist():
+        sums = found.setdefault(row["consumer_group"], Counter())
+        for column in ("attempts", "succeeded", "exception", "returned_null", "failed", "timeout"):
+            sums[column] += row[column]
+    column_of = {"success": "succeeded"}
+    expected: dict[str, Counter[str]] = {}
+    for consume in record.consumes:
+        if consume["traced"]:
+            sums = expected.setdefault(consume["consumer_group"], Counter())
+            outcome = OUTCOMES[consume["outcome"]]
+            sums["attempts"] += 1
+            sums[column_of.get(outcome, outcome)] += 1
+    assert {group: +sums for group, sums in found.items()} == expected
+
+
+def test_send_latency_counts(world, record):
+    found = Counter()
+    for row in world.table("marts.send_latency").to_pylist():
+        found[row["topic"], row["producer_group"]] += row["sends"]
+        assert row["latency_count"] == row["sends"]
+        assert 0 <= row["p50_ms"] <= row["p99_ms"] <= row["p999_ms"] <= row["max_ms"]
+    assert found == Counter((s["topic"], s["producer_group"]) for s, _ in messages(record.sends))
+
+
+def test_send_latency_is_what_the_clients_measured(world, record):
+    """The slowest send of a topic, measured around the call, bounds what its trace says."""
+    measured: dict[str, float] = {}
+    for send, _ in messages(record.sends):
+        if send["kind"] != "async":
+            measured[send["topic"]] = max(measured.get(send["topic"], 0), send["cost_ms"])
+    asynchronous = {send["topic"] for send in record.sends if send["kind"] == "async"}
+    for row in world.table("marts.send_latency").to_pylist():
+        if row["topic"] not in asynchronous:
+            assert row["max_ms"] <= measured[row["topic"]] + 1
+
+
+def test_first_attempts(world, record):
+    first: dict[tuple[str, str], str] = {}
+    for consume in record.consumes:
+        if consume["traced"] and not consume["broadcast"] and consume["reconsume_times"] == 0:
+            key = (consume["consumer_group"], consume["msg_id"])
+            # An orderly listener that suspends sees the message again with the same count.
+            if key not in first or consume["begin_ms"] < first[key][0]:
+                first[key] = (consume["begin_ms"], consume["outcome"])
+    expected = Counter((group, outcome == "success") for (group, _), (_, outcome) in first.items())
+    deliveries = world.table("marts.fct_deliveries").to_pylist()
+    found = Counter(
+        (d["consumer_group"], d["is_first_attempt_success"]) for d in deliveries if not d["is_broadcast"]
+    )
+    assert found == expected
+
+
+def test_broadcast_deliveries_have_one_row_a_client(world, record):
+    heard = {(c["consumer_group"], c["msg_id"], c["client_id"]) for c in record.consumes if c["broadcast"]}
+    deliveries = [d for d in world.table("marts.fct_deliveries").to_pylist() if d["is_broadcast"]]
+    assert {d["consumer_group"] for d in deliveries} == {group for group, _, _ in heard}
+    assert len(deliveries) == len(heard)
+    assert all(d["duplicates"] == 0 and d["retries"] == 0 for d in deliveries)
+
+
+def test_orphans_and_their_causes(world, record):
+    rows = world.table("marts.orphaned_messages").to_pylist()
+    found = {(row["msg_id"], row["expected_group"]): row["cause"] for row in rows}
+    by_kind = {kind: [] for kind in ("unconsumed", "filtered", "transaction", "batch", "one_way")}
+    for send in record.sends:
+        if send["kind"] in by_kind:
+            by_kind[send["kind"]].append(send)
+
+    for send in by_kind["unconsumed"]:
+        assert found[send["msg_id"], None] == "no_traced_group"
+    for send in by_kind["filtered"]:
+        assert found[send["msg_id"], "invoice-service"] == "filtered_or_lost"
+    for send in by_kind["batch"]:
+        causes = {cause for (msg_id, _), cause in found.items() if msg_id in send["msg_ids"]}
+        assert causes == {"untraced_batch"}
+    last_state = {t["msg_id"]: t["state"] for t in sorted(record.transactions, key=lambda t: t["at_ms"])}
+    expected = {"rollback": "rolled_back", "unknown": "half_uncommitted"}
+    for send in by_kind["transaction"]:
+        causes = {cause for (msg_id, _), cause in found.items() if msg_id == send["msg_id"]}
+        state = last_state[send["msg_id"]]
+        assert causes == ({expected[state]} if state in expected else set()), send
+    one_way = {send["msg_id"] for send in by_kind["one_way"]}
+    assert not one_way & {msg_id for msg_id, _ in found}
+
+    lost = {row["msg_id"] for row in rows if row["counts_in_orphan_rate"]}
+    assert lost == {send["msg_id"] for send in by_kind["filtered"]}
+    assert {row["msg_id"] for row in rows if row["is_orphan"]} - lost == {
+        send["msg_id"] for send in by_kind["unconsumed"]
+    }

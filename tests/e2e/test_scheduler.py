@@ -1,0 +1,43 @@
+"""With a real scheduler: new records start the marts, and nothing else does."""
+
+from __future__ import annotations
+
+import time
+
+from sandbox import scheduler
+from sandbox.scheduler import Airflow
+from sandbox.traffic import generate
+
+RUN_SECONDS = 400
+
+
+def started_by_records(airflow: Airflow) -> list[str]:
+    return [r["dag_run_id"] for r in airflow.runs("trace_marts") if r["run_type"] == "asset_triggered"]
+
+
+def ingest(airflow: Airflow) -> dict[str, str]:
+    run = airflow.trigger("trace_ingest")
+    assert airflow.wait("trace_ingest", run, RUN_SECONDS) == "success"
+    return airflow.task_states("trace_ingest", run)
+
+
+def test_trace_ingest_starts_trace_marts_when_records_came_and_only_then(world):
+    with scheduler.running(world.environment) as airflow:
+        until = time.monotonic() + 60
+        while airflow.dags() != {"trace_ingest", "trace_marts"}:
+            assert time.monotonic() < until, "the DAGs were not parsed"
+            time.sleep(1)
+        airflow.unpause("trace_marts")
+        airflow.unpause("trace_ingest")
+
+        assert ingest(airflow)["announce"] == "skipped"
+        time.sleep(10)
+        assert started_by_records(airflow) == []
+
+        generate(world.sandbox.namesrv, 20, world.traffic)
+        ingest(airflow)
+        until = time.monotonic() + 60
+        while not (started := started_by_records(airflow)):
+            assert time.monotonic() < until, "records came, and no run of trace_marts started"
+            time.sleep(1)
+        assert airflow.wait("trace_marts", started[0], RUN_SECONDS) == "success"

@@ -1,0 +1,84 @@
+"""The ACL of RocketMQ 5.x: signatures are accepted, and refusals say which of the two went wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from sandbox.broker import Sandbox, rocketmq
+from spark_jobs.rocketmq.acl import Credentials
+from spark_jobs.rocketmq.client import Client
+from spark_jobs.rocketmq.errors import AuthenticationFailed, ConsumerGroupNotFound, PermissionDenied
+from tests.rocketmq.java_client import run
+
+ADMIN = Credentials("admin", "admin-secret")
+READER = Credentials("reader", "reader-secret")
+TOPIC = "RMQ_SYS_TRACE_TOPIC"
+_AUTH = "org.apache.rocketmq.auth."
+ACL_CONF = {
+    "authenticationEnabled": "true",
+    "authenticationProvider": _AUTH + "authentication.provider.DefaultAuthenticationProvider",
+    "authenticationMetadataProvider": _AUTH + "authentication.provider.LocalAuthenticationMetadataProvider",
+    "initAuthenticationUser": '{"username":"admin","password":"admin-secret"}',
+    "innerClientAuthenticationCredentials": '{"accessKey":"admin","secretKey":"admin-secret"}',
+    "authorizationEnabled": "true",
+    "authorizationProvider": _AUTH + "authorization.provider.DefaultAuthorizationProvider",
+    "authorizationMetadataProvider": _AUTH + "authorization.provider.LocalAuthorizationMetadataProvider",
+}
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
+    """A broker that asks for signatures, does not create groups, and lets `reader` read the trace topic."""
+    folder = tmp_path_factory.mktemp("acl")
+    conf = {**ACL_CONF, "autoCreateSubscriptionGroup": "false"}
+    with rocketmq(folder, extra_broker_conf=conf, stop_in_order=False) as sandbox:
+        grant = {
+            "do": "grant",
+            "broker": sandbox.broker_address,
+            "admin": [ADMIN.access_key, ADMIN.secret_key],
+            "user": [READER.access_key, READER.secret_key],
+            "resources": [f"Topic:{TOPIC}", "Group:TOOLS_CONSUMER"],
+        }
+        run(sandbox.namesrv, folder / "java", [grant])
+        yield sandbox
+
+
+@pytest.mark.parametrize("credentials", [ADMIN, READER], ids=["admin", "reader"])
+def test_who_may_read_reads(guarded: Sandbox, credentials: Credentials):
+    with Client([guarded.namesrv], "guarded", credentials) as client:
+        (queue,) = client.queues(TOPIC)
+        assert (client.min_offset(queue), client.max_offset(queue), client.offset_at(queue, 0)) == (0, 0, 0)
+        assert client.pull(queue, 0).messages == []
+
+
+@pytest.mark.parametrize(
+    "credentials",
+    [None, Credentials("admin", "wrong"), Credentials("nobody", "x")],
+    ids=["none", "wrong", "unknown"],
+)
+def test_who_is_not_known_is_told_so(guarded: Sandbox, credentials: Credentials | None):
+    with Client([guarded.namesrv], "guarded", credentials) as client:
+        (queue,) = client.queues(TOPIC)
+        with pytest.raises(AuthenticationFailed, match="Check the access key") as caught:
+            client.max_offset(queue)
+        assert "wrong" not in str(caught.value)
+        with pytest.raises(AuthenticationFailed):
+            list(client.read(queue, 0, 1))
+
+
+def test_who_may_not_read_this_is_told_so(guarded: Sandbox):
+    with Client([guarded.namesrv], "guarded", READER) as client:
+        (queue,) = client.queues("TBW102")[:1]
+        with pytest.raises(PermissionDenied, match="Grant this user Sub and Get on the topic"):
+            list(client.read(queue, 0, 1))
+
+
+def test_the_default_group_needs_no_creation_and_another_does(guarded: Sandbox):
+    with Client([guarded.namesrv], "guarded", ADMIN, consumer_group="not-there") as client:
+        (queue,) = client.queues(TOPIC)
+        with pytest.raises(
+            ConsumerGroupNotFound, match="code 26 .*leave the option consumerGroup at TOOLS_CONSUMER"
+        ):
+            client.pull(queue, 0)
