@@ -296,6 +296,8 @@ def main() -> None:
         run = generate(arguments.namesrv, arguments.messages, arguments.record, arguments.full)
     except TrafficError as error:
         sys.exit(f"traffic failed: {error}")
+    except KeyboardInterrupt:
+        sys.exit("traffic interrupted: its processes are gone; this run's record has no offsets.json")
     print(run)
 
 

@@ -43,7 +43,7 @@ def world(tmp_path_factory) -> Iterator[World]:
     home = tmp_path_factory.mktemp("e2e")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TRACE_SETTINGS", str(PROJECT / "sandbox" / "demo.toml"))
-        with rocketmq(home / "sandbox") as sandbox:
+        with rocketmq(home / "sandbox", stop_in_order=False) as sandbox:
             cluster = Cluster(name="demo", namesrv=[sandbox.namesrv], trace_topics=list(TRACE_TOPICS))
             settings = Settings(home=home, clusters=[cluster])
             found = World(sandbox, settings, pipeline.prepare(settings))
