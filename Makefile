@@ -14,6 +14,7 @@ MESSAGES ?= 2000
 NAMESRV ?=
 TOPIC ?= RMQ_SYS_TRACE_TOPIC
 CLUSTER ?= default
+QUEUE ?=
 TESTS ?= tests
 
 .PHONY: help
@@ -63,6 +64,11 @@ demo: setup ## real broker, real traffic, the whole pipeline, three marts; MESSA
 run: setup ## the same pipeline against your cluster; NAMESRV=host:port [TOPIC=…] [CLUSTER=…]
 	@[ -n "$(NAMESRV)" ] || { echo "say which nameserver: make run NAMESRV=host:port [TOPIC=$(TOPIC)] [CLUSTER=$(CLUSTER)]" >&2; exit 2; }
 	@$(RUN) spark_jobs.pipeline --namesrv "$(NAMESRV)" --topic "$(TOPIC)" --cluster "$(CLUSTER)"
+
+.PHONY: ingest-reset
+ingest-reset: setup ## read a queue anew whose topic was made anew; QUEUE=cluster/topic/broker/id
+	@[ -n "$(QUEUE)" ] || { echo "say which queue: make ingest-reset QUEUE=cluster/topic/broker/id" >&2; exit 2; }
+	@$(RUN) spark_jobs.ingest_reset --queue "$(QUEUE)"
 
 .PHONY: dictionary
 dictionary: setup ## write docs/data_dictionary.md anew from the tables and models

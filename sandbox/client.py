@@ -17,6 +17,7 @@ from typing import Any
 
 import jpype
 
+from sandbox import java_classes
 from spark_jobs import jars
 
 TRACE_TOPIC = "RMQ_SYS_TRACE_TOPIC"
@@ -47,11 +48,13 @@ def start_jvm(home: Path) -> None:
         f"-Djava.io.tmpdir={home / 'tmp'}",
         "-Drocketmq.client.rebalance.waitInterval=2000",
         "-Djava.net.preferIPv4Stack=true",
+        f"-XX:ErrorFile={home / 'logs' / 'hs_err_pid%p.log'}",
         *("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData"),
         # The broker's own jars are left out: the client would take the broker's logging settings.
         classpath=[str(jar) for jar in jars.jars(jars.ROCKETMQ) if not jar.name.startswith(SERVER_JARS)],
         convertStrings=True,
     )
+    java_classes.wrap_all()
 
 
 def java_class(name: str) -> Any:

@@ -11,6 +11,7 @@ import math
 from typing import Any
 
 import pyarrow as pa
+from rich import box
 from rich.console import Console
 from rich.table import Table
 
@@ -18,10 +19,10 @@ from spark_jobs.catalog import lake
 from spark_jobs.settings import Settings
 
 # Wide enough for a row of a mart, whatever the terminal says: a wrapped table cannot be read.
-_console = Console(width=160, highlight=False)
+_console = Console(width=140, highlight=False)
 RECORD_SEPARATOR = b"\x02"
 
-SUCCESS = ["consumer_group", "topic", "hour", "attempts", "attempts_with_end", "succeeded", "exception"]
+SUCCESS = ["consumer_group", "topic", "hour", "attempts", "succeeded", "exception"]
 SUCCESS += ["returned_null", "failed", "timeout", "not_returned", "in_flight"]
 LATENCY = ["topic", "producer_group", "hour", "sends", "succeeded", "p50_ms", "p90_ms", "p95_ms", "p99_ms"]
 LATENCY += ["p999_ms", "max_ms"]
@@ -47,12 +48,21 @@ def marts(settings: Settings) -> None:
 
 
 def _print_rows(title: str, data: pa.Table) -> None:
-    table = Table(title=title, title_justify="left", title_style="bold")
+    cells = {name: [_text(value) for value in data[name].to_pylist()] for name in data.column_names}
+    table = Table(
+        title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0)
+    )
     for field in data.schema:
         numeric = pa.types.is_integer(field.type) or pa.types.is_floating(field.type)
-        table.add_column(field.name, justify="right" if numeric else "left", overflow="fold")
-    for cells in sorted([_text(value) for value in row.values()] for row in data.to_pylist()):
-        table.add_row(*cells)
+        # Headings wrap between their words, values do not.
+        heading = field.name.replace("_", " ")
+        table.add_column(
+            heading,
+            justify="right" if numeric else "left",
+            min_width=max(map(len, [*heading.split(), *cells[field.name]])),
+        )
+    for row in sorted(zip(*cells.values(), strict=True)):
+        table.add_row(*row)
     _console.print(table)
 
 
@@ -97,7 +107,7 @@ def proof(settings: Settings, broker_offsets: dict[str, dict[str, dict[int, list
         "deliveries": rows(settings, "marts.fct_deliveries", "cluster").num_rows,
         "orphans": sum(rows(settings, "marts.orphaned_messages", "is_orphan")["is_orphan"].to_pylist()),
     }
-    table = Table(title="nothing was lost", title_justify="left", title_style="bold")
+    table = Table(title="nothing was lost", title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
     for heading in ("counted by the source", "", "in the warehouse", "", ""):
         table.add_column(heading)
     whole = in_broker == raw.num_rows and in_bodies == len(types)

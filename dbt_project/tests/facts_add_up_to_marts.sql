@@ -3,7 +3,10 @@ with sums as (
   select
     'consumer_group_success' as mart,
     (select coalesce(sum(attempts), 0) from {{ ref('consumer_group_success') }}) as in_mart,
-    (select count(*) from {{ ref('fct_consume_attempts') }} where consumer_group is not null) as in_fact
+    (
+      select count(*) from {{ ref('fct_consume_attempts') }}
+      where consumer_group is not null
+    ) as in_fact
   union all
   select
     'consumer_group_success deliveries' as mart,

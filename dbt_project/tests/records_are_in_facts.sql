@@ -2,12 +2,18 @@
 with sums as (
   select
     'SubBefore' as record_type,
-    (select count(*) from {{ ref('stg_consume_begins') }} where change_seq <= {{ change_seq_to() }}) as records,
+    (
+      select count(*) from {{ ref('stg_consume_begins') }}
+      where change_seq <= {{ change_seq_to() }}
+    ) as records,
     (select coalesce(sum(begin_copies), 0) from {{ ref('fct_consume_attempts') }}) as in_facts
   union all
   select
     'SubAfter' as record_type,
-    (select count(*) from {{ ref('stg_consume_ends') }} where change_seq <= {{ change_seq_to() }}) as records,
+    (
+      select count(*) from {{ ref('stg_consume_ends') }}
+      where change_seq <= {{ change_seq_to() }}
+    ) as records,
     (select coalesce(sum(end_copies), 0) from {{ ref('fct_consume_attempts') }}) as in_facts
   union all
   select

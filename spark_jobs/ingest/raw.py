@@ -99,7 +99,7 @@ def _audit(spark: SparkSession, branch: str, plan: Plan) -> int:
             wrong.append(
                 f"queue {each.queue}: {planned} offsets from {each.start} were planned, {there} was written"
             )
-        elif (row["last"].ms, row["last"].crc) != (position.store_time, position.crc):
+        elif (row["last"].ms or 0, row["last"].crc) != (position.store_time or 0, position.crc):
             wrong.append(
                 f"queue {each.queue}: the message at offset {each.end - 1} changed while it was read"
             )

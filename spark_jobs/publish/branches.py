@@ -57,9 +57,7 @@ def fast_forward(spark: SparkSession, table: str, branch: str) -> None:
         PublishRefused: main has moved since the branch was made.
     """
     try:
-        spark.sql(
-            f"call {CATALOG}.system.fast_forward('{CATALOG}.{table}', 'main', '{branch}')"
-        ).collect()
+        spark.sql(f"call {CATALOG}.system.fast_forward('{CATALOG}.{table}', 'main', '{branch}')").collect()
     except (PySparkException, Py4JJavaError) as error:
         if "not an ancestor" in str(error):
             raise PublishRefused(f"{CATALOG}.{table}: main moved while {branch} was written") from error

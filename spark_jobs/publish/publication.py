@@ -19,7 +19,9 @@ from spark_jobs.tables import PUBLICATIONS
 _PARALLEL = 4
 
 
-def publish(spark: SparkSession, tables: list[str], branch: str, publication_id: str, change_seq_to: int) -> None:
+def publish(
+    spark: SparkSession, tables: list[str], branch: str, publication_id: str, change_seq_to: int
+) -> None:
     """Publish the branch of every table.
 
     Raises:
@@ -52,7 +54,9 @@ def roll_forward(spark: SparkSession) -> list[str]:
         PublishRefused: some of its tables are on main and others can no longer be moved.
     """
     unfinished: dict[str, list[Row]] = defaultdict(list)
-    rows = spark.table(PUBLICATIONS.full_name).where("published_at is null").orderBy("created_at", "table_name")
+    rows = (
+        spark.table(PUBLICATIONS.full_name).where("published_at is null").orderBy("created_at", "table_name")
+    )
     for row in rows.collect():
         unfinished[row.publication_id].append(row)
     for rows_of_one in unfinished.values():

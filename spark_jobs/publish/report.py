@@ -14,7 +14,9 @@ _console = Console(stderr=True, width=140)
 
 def recovered(publications: list[str]) -> None:
     for publication_id in publications:
-        _console.print(f"[bold yellow]finished[/] publication {publication_id}, which an earlier run left half done")
+        _console.print(
+            f"[bold yellow]finished[/] publication {publication_id}, which an earlier run left half done"
+        )
 
 
 def nothing_merged() -> None:
@@ -23,7 +25,9 @@ def nothing_merged() -> None:
 
 def reading(inputs: Inputs) -> None:
     marks = ", ".join(f"{c} {at} UTC" for c, at in inputs.dbt_vars["watermarks"].items())  # type: ignore[attr-defined]
-    _console.print(f"building the marts up to change_seq {inputs.change_seq_to}; watermarks: {marks}", highlight=False)
+    _console.print(
+        f"building the marts up to change_seq {inputs.change_seq_to}; watermarks: {marks}", highlight=False
+    )
 
 
 def published(built: Build, rows: dict[str, int], seconds: float) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import date
+
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -78,17 +80,14 @@ def _insert(
     spark: SparkSession,
     batch: DataFrame,
     branch: str,
-    days: list,
+    days: list[date | None],
     ranges: list[Range],
     properties: dict[str, str],
 ) -> None:
     """The MERGE; days and offsets are literals in its condition, so old files are not read."""
     batch.createOrReplaceTempView("batch")
     same_place = " and ".join(f"t.{name} = s.{name}" for name in PLACE)
-    in_days = " or ".join(
-        f"(t.store_time >= timestamp '{day} 00:00:00' and t.store_time < timestamp '{day} 00:00:00' + interval 1 day)"
-        for day in days
-    )
+    in_days = " or ".join(_on_day(day) for day in days)
     lowest, highest = min(r.start for r in ranges), max(r.end for r in ranges) - 1
     for key, value in properties.items():
         spark.conf.set(f"spark.sql.iceberg.snapshot-property.{key}", value)
@@ -104,6 +103,14 @@ def _insert(
     finally:
         for key in properties:
             spark.conf.unset(f"spark.sql.iceberg.snapshot-property.{key}")
+
+
+def _on_day(day: date | None) -> str:
+    """A message that could not be taken apart has no store time."""
+    if day is None:
+        return "t.store_time is null"
+    start = f"timestamp '{day} 00:00:00'"
+    return f"(t.store_time >= {start} and t.store_time < {start} + interval 1 day)"
 
 
 def _audit(spark: SparkSession, messages: DataFrame, branch: str, ranges: list[Range]) -> int:

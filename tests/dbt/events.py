@@ -74,7 +74,15 @@ class Events:
             | columns,
         )
 
-    def begin(self, msg_id: str, request_id: str, seconds: float = 1, group: str = "g", retry: int = 0, **columns: Any):
+    def begin(
+        self,
+        msg_id: str,
+        request_id: str,
+        seconds: float = 1,
+        group: str = "g",
+        retry: int = 0,
+        **columns: Any,
+    ):
         return self.add(
             "SubBefore",
             seconds,
@@ -88,7 +96,14 @@ class Events:
             | columns,
         )
 
-    def end(self, msg_id: str, request_id: str, seconds: float | None = 2, code: str | None = "success", **columns: Any):
+    def end(
+        self,
+        msg_id: str,
+        request_id: str,
+        seconds: float | None = 2,
+        code: str | None = "success",
+        **columns: Any,
+    ):
         return self.add(
             "SubAfter",
             seconds,
@@ -102,12 +117,22 @@ class Events:
             | columns,
         )
 
-    def attempt(self, msg_id: str, request_id: str, seconds: float = 1, code: str = "success", group: str = "g", **columns: Any):
+    def attempt(
+        self,
+        msg_id: str,
+        request_id: str,
+        seconds: float = 1,
+        code: str = "success",
+        group: str = "g",
+        **columns: Any,
+    ):
         """A begin, and its end a second later."""
         self.begin(msg_id, request_id, seconds, group, **columns)
         self.end(msg_id, request_id, seconds + 1, code, group_name=group)
 
-    def write(self, spark: SparkSession, watermark: float, change_seq: int = 1, complete_to: dict | None = None) -> None:
+    def write(
+        self, spark: SparkSession, watermark: float, change_seq: int = 1, complete_to: dict | None = None
+    ) -> None:
         """Publish the rows as a merge would, complete to `watermark` (seconds from noon)."""
         position = Position(len(self.rows), 0, _ms(at(watermark)), 1, 1, complete_to=_ms(at(watermark)))
         rows = [tuple(row.values()) for row in self.rows]

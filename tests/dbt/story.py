@@ -82,7 +82,9 @@ def consumption(events: Events) -> None:
     for number in range(3):
         events.pub(f"to_all-{number}", HOUR + 50, "news")
         for host in ("10.0.0.1:1", "10.0.0.2:1"):
-            events.attempt(f"to_all-{number}", f"q-all-{number}-{host}", HOUR + 51, group="everyone", born_host=host)
+            events.attempt(
+                f"to_all-{number}", f"q-all-{number}-{host}", HOUR + 51, group="everyone", born_host=host
+            )
 
 
 def orphans(events: Events) -> None:
@@ -90,14 +92,20 @@ def orphans(events: Events) -> None:
     events.pub("lost_in_gap", 9 * HOUR + 60)
     events.pub("rolled_back", 2 * HOUR, msg_type="half")
     events.add(
-        "EndTransaction", 2 * HOUR + 1, msg_id="rolled_back", topic="orders", transaction_state="ROLLBACK_MESSAGE"
+        "EndTransaction",
+        2 * HOUR + 1,
+        msg_id="rolled_back",
+        topic="orders",
+        transaction_state="ROLLBACK_MESSAGE",
     )
     events.pub("recalled", 2 * HOUR, msg_type="delay")
     events.add("Recall", 2 * HOUR + 1, msg_id="recalled", topic="orders", success=True)
     events.pub("half_open", 2 * HOUR, msg_type="half")
     events.add("EndTransaction", 2 * HOUR + 1, msg_id="half_open", topic="orders", transaction_state="UNKNOW")
     events.pub("committed", 2 * HOUR, msg_type="half")
-    events.add("EndTransaction", 2 * HOUR + 1, msg_id="committed", topic="orders", transaction_state="COMMIT_MESSAGE")
+    events.add(
+        "EndTransaction", 2 * HOUR + 1, msg_id="committed", topic="orders", transaction_state="COMMIT_MESSAGE"
+    )
     events.pub("delayed", DAY - HOUR, msg_type="delay")
     events.pub("batch-1,batch-2,batch-3", 2 * HOUR)
     events.pub("just_sent", DAY - 60)
@@ -116,7 +124,9 @@ def oddities(events: Events) -> None:
     events.pub("resent", HOUR + 3, "latency_odd", offset_msg_id="broker-b-1", success=False)
     for _ in range(2):  # the same record, stored twice
         events.pub("stored_twice", HOUR, "latency_odd")
-    events.pub("suspect", -400 * DAY, "latency_odd", event_time_suspect=True, store_time=NOON + timedelta(hours=5))
+    events.pub(
+        "suspect", -400 * DAY, "latency_odd", event_time_suspect=True, store_time=NOON + timedelta(hours=5)
+    )
     events.attempt("unknown_pub", "q-unknown", HOUR)
     events.end("nameless", "q-nameless", HOUR)
     events.pub("later_run", HOUR, "latency_odd", change_seq=2)

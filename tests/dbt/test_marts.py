@@ -39,8 +39,15 @@ def test_attempts(marts):
 
 
 def test_a_listener_call_with_two_messages_is_two_attempts(marts):
-    rows = marts.table("lake.marts.fct_consume_attempts").where("request_id = 'q-pair'").orderBy("msg_id").collect()
-    assert [(r.msg_id, r.consumer_group, r.topic, r.begin_copies, r.end_copies, r.ended_at) for r in rows] == [
+    rows = (
+        marts.table("lake.marts.fct_consume_attempts")
+        .where("request_id = 'q-pair'")
+        .orderBy("msg_id")
+        .collect()
+    )
+    assert [
+        (r.msg_id, r.consumer_group, r.topic, r.begin_copies, r.end_copies, r.ended_at) for r in rows
+    ] == [
         ("pair-1", "g", "orders", 1, 2, None),
         ("pair-2", "g", "orders", 1, 2, None),
     ]
@@ -50,7 +57,10 @@ def test_deliveries(marts):
     rows = marts.table("lake.marts.fct_deliveries").collect()
     found = {(r.msg_id, r.broadcast_client): r.outcome for r in rows}
     assert found == {
-        **{(m, None): "succeeded" for m in ("first", "ok", "second_time", "ends_timeout", "pair-1", "pair-2", "unknown_pub")},
+        **{
+            (m, None): "succeeded"
+            for m in ("first", "ok", "second_time", "ends_timeout", "pair-1", "pair-2", "unknown_pub")
+        },
         **{(f"ends_{code}", None): "exhausted" for code in ("exception", "returned_null", "failed")},
         ("gone", None): "not_returned",
         ("open", None): "in_flight",
@@ -121,7 +131,12 @@ def test_orphans(marts):
 
 
 def test_sends(marts):
-    rows = marts.table("lake.marts.fct_sends").where("topic = 'latency_odd'").orderBy("msg_id", "sent_at").collect()
+    rows = (
+        marts.table("lake.marts.fct_sends")
+        .where("topic = 'latency_odd'")
+        .orderBy("msg_id", "sent_at")
+        .collect()
+    )
     assert [(r.msg_id, r.offset_msg_id, r.copies, r.hour_source, r.is_send_ok) for r in rows] == [
         ("resent", "broker-a-1", 1, "event_time", True),
         ("resent", "broker-b-1", 1, "event_time", False),
@@ -152,8 +167,14 @@ def assert_close(read: float, exact: int) -> None:
 @pytest.mark.parametrize("hour", [3, 4])
 def test_percentiles_of_an_hour(marts, hour):
     """A model in plain Python: nearest rank over all durations."""
-    row = marts.table("lake.marts.send_latency").where(f"topic = 'latency' and hour = '{at(hour * HOUR)}'").first()
-    assert (row.sends, row.latency_count, row.latency_negative) == ((401, 400, 1) if hour == 3 else (400, 400, 0))
+    row = (
+        marts.table("lake.marts.send_latency")
+        .where(f"topic = 'latency' and hour = '{at(hour * HOUR)}'")
+        .first()
+    )
+    assert (row.sends, row.latency_count, row.latency_negative) == (
+        (401, 400, 1) if hour == 3 else (400, 400, 0)
+    )
     assert row.max_ms == max(costs(hour))
     for column, per_mille in PER_MILLE.items():
         assert_close(row[column], nearest_rank(costs(hour), per_mille))

@@ -19,7 +19,8 @@ def mains(spark) -> dict[str, int]:
 
 def contents(spark) -> dict[str, list]:
     return {
-        table: sorted(map(str, spark.table(f"lake.{table}").collect())) for table in branches.tables_in(spark, MARTS)
+        table: sorted(map(str, spark.table(f"lake.{table}").collect()))
+        for table in branches.tables_in(spark, MARTS)
     }
 
 
@@ -47,9 +48,7 @@ def test_what_is_published_says_where_it_comes_from(marts, built):
 
 
 def test_nothing_is_written_into_the_project(marts):
-    assert {path.name for path in DBT_PROJECT.iterdir()} == {
-        *("dbt_project.yml", "profiles.yml", "macros", "models", "seeds", "tests", ".sqlfluff")
-    }
+    assert not {path.name for path in DBT_PROJECT.iterdir()} & {"target", "logs", "dbt_packages", ".user.yml"}
 
 
 def test_a_failed_test_leaves_main_untouched(marts, inputs, state, tmp_path):

@@ -36,6 +36,8 @@ class Demo:
             env=environment,
             stdout=out,
             stderr=subprocess.STDOUT,
+            # A shell that runs the tests in the background has Ctrl-C ignored, and so would the demo.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
         )
         out.close()
 

@@ -11,6 +11,7 @@ from spark_jobs import tables
 from spark_jobs.ingest import publish, raw
 from spark_jobs.ingest.plan import Gap, Plan, Step
 from spark_jobs.ingest.positions import Booked, Position, Queue, Range, booked, from_json, to_json
+from spark_jobs.ingest_reset import reset
 from spark_jobs.merge import merge_pending
 from spark_jobs.trace.merge import merge, pending
 
@@ -141,3 +142,33 @@ def test_books_are_rebuilt_from_rows_and_gaps(lake, settings):
     raw._record_gaps(lake, [gap], stored(61), "run again")
     assert lake.table("lake.ops.ingest_gaps").count() == 1
     assert booked(lake, settings, tables.RAW).positions[QUEUE].next == 50
+
+
+def test_a_reset_queue_starts_a_new_epoch_and_both_are_merged(lake, settings):
+    raw.write(lake, messages(lake, 0, 5), planned(0, 5), "run")
+    assert reset(lake, settings, QUEUE) == Position(next=0, epoch=1, complete_to=stored(4))
+
+    again = Plan(stored(9), [], {}, {QUEUE: Position(2, 1, stored(1), 9, 7, complete_to=stored(1))})
+    again.steps.append(Step(Range(QUEUE, 1, 0, 2), again.positions[QUEUE], lag=0))
+    raw.write(lake, messages(lake, 0, 2).withColumn("epoch", F.lit(1)), again, "anew")
+    assert merge_pending(lake, settings, "run") == 14
+    found = lake.table("lake.events.trace_records").groupBy("epoch").count().collect()
+    assert {row.epoch: row["count"] for row in found} == {0: 10, 1: 4}
+
+
+def test_a_queue_that_was_never_read_cannot_be_reset(lake, settings):
+    with pytest.raises(ValueError, match="never read; known are: none"):
+        reset(lake, settings, QUEUE)
+
+
+def test_a_message_without_a_store_time_is_one_invalid_record(lake, settings):
+    """What the reader could not take apart: bytes, `body_error`, no times."""
+    position = Position(1, 0, 0, 0, 7)
+    plan = Plan(stored(1), [Step(Range(QUEUE, 0, 0, 1), position, lag=0)], {}, {QUEUE: position})
+    broken = messages(lake, 0, 1).withColumns(
+        {"store_time": F.lit(None).cast("timestamp"), "body_error": F.lit("malformed: …")}
+    )
+    raw.write(lake, broken, plan, "run")
+    assert merge_pending(lake, settings, "run") == 1
+    (record,) = lake.table("lake.events.trace_records").collect()
+    assert (record.record_type, record.invalid_reason) == ("Invalid", "body_error:malformed: …")

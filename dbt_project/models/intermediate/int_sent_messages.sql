@@ -17,7 +17,7 @@ messages as (
     greatest(coalesce(cardinality(pubs.msg_id_list), 1), 1) as batch_size,
     case when cardinality(pubs.msg_id_list) > 1 then pubs.msg_id_list[0] end as batch_id
   from pubs
-  lateral view outer posexplode(pubs.msg_id_list) in_batch as batch_index, msg_id
+    lateral view outer posexplode(pubs.msg_id_list) in_batch as batch_index, msg_id
 )
 
 select * from messages

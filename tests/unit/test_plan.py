@@ -1,0 +1,143 @@
+"""The plan of a run: exact ranges, gaps that are told, queues that fail alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import pytest
+
+from spark_jobs.ingest.plan import Plan, plan
+from spark_jobs.ingest.positions import Position, Queue, watermarks
+
+A, B = Queue("c", "t", "a", 0), Queue("c", "t", "b", 0)
+NOW, MARGIN = 1_000_000, 1_000
+
+
+@dataclass(frozen=True)
+class Stored:
+    store_time: int
+    physical_offset: int
+    body_crc: int
+
+
+@dataclass(frozen=True)
+class Log:
+    """The offsets [first, end) of a queue; a message's store time is its offset, `life` marks its bytes."""
+
+    first: int
+    end: int
+    life: int = 0
+    time_of_zero: int = 0
+
+
+class Away(Exception):
+    pass
+
+
+class Brokers:
+    """Answers for queues as a broker does; a queue without a log is on a broker that is away."""
+
+    def __init__(self, logs: dict[Queue, Log]):
+        self.logs = logs
+
+    def bounds(self, queue: Queue) -> tuple[int, int]:
+        if queue not in self.logs:
+            raise Away(f"queue {queue}: broker is away")
+        return self.logs[queue].first, self.logs[queue].end
+
+    def message_at(self, queue: Queue, offset: int) -> Stored | None:
+        log = self.logs[queue]
+        if not log.first <= offset < log.end:
+            return None
+        return Stored(log.time_of_zero + offset, 100 * offset + log.life, log.life)
+
+
+def planned(logs: dict[Queue, Log], booked=None, max_offsets: int = 10**6, queues=(A, B)) -> Plan:
+    return plan(Brokers(logs), queues, booked or {}, NOW, MARGIN, max_offsets, (Away,))
+
+
+def ranges(done: Plan) -> dict[Queue, tuple[int, int]]:
+    return {r.queue: (r.start, r.end) for r in done.ranges}
+
+
+def test_a_first_run_reads_all_that_the_broker_has():
+    done = planned({A: Log(5, 20), B: Log(0, 3)})
+    assert ranges(done) == {A: (5, 20), B: (0, 3)}
+    assert done.gaps == []
+    assert done.positions[A] == Position(20, 0, 19, 1900, 0, complete_to=NOW - MARGIN)
+
+
+def test_a_next_run_reads_only_what_is_new():
+    logs = {A: Log(0, 20), B: Log(0, 3)}
+    before = planned(logs).positions
+    assert ranges(planned(logs, before)) == {}
+    assert ranges(planned({**logs, A: Log(0, 25)}, before)) == {A: (20, 25)}
+
+
+def test_a_backlog_proceeds_in_steps():
+    logs, positions, read = {A: Log(0, 25), B: Log(0, 3)}, {}, []
+    while steps := ranges(done := planned(logs, positions, max_offsets=20)):
+        positions = done.positions
+        read.append(steps)
+    assert read == [{A: (0, 10), B: (0, 3)}, {A: (10, 20)}, {A: (20, 25)}]
+
+
+def test_a_queue_that_was_not_read_to_its_end_is_complete_up_to_its_last_message():
+    done = planned({A: Log(0, 25)}, max_offsets=10, queues=[A])
+    assert done.positions[A].complete_to == 9
+    assert done.steps[0].lag == 15
+
+
+def test_what_the_broker_deleted_is_a_gap_and_reading_goes_on_behind_it():
+    before = planned({A: Log(0, 20)}, queues=[A]).positions
+    done = planned({A: Log(50, 60)}, before, queues=[A])
+    assert ranges(done) == {A: (50, 60)}
+    (gap,) = done.gaps
+    assert (gap.missing.start, gap.missing.end, gap.from_time, gap.to_time) == (20, 50, 19, 50)
+
+
+def test_exactly_at_the_edge_is_no_gap():
+    before = planned({A: Log(0, 20)}, queues=[A]).positions
+    assert planned({A: Log(20, 30)}, before, queues=[A]).gaps == []
+
+
+@pytest.mark.parametrize(
+    ("log", "what"),
+    [
+        (Log(0, 10, life=1), "read up to offset 19, but the broker ends at 9"),
+        (Log(0, 99, life=1), "the message at offset 19 is another one"),
+        (Log(50, 99, life=1, time_of_zero=-49), "was stored before the one at 19"),
+    ],
+    ids=["shorter", "grown past the resume point", "grown, and its beginning expired"],
+)
+def test_a_topic_made_anew_stops_its_queue_alone(log, what):
+    before = planned({A: Log(0, 20), B: Log(0, 3)}).positions
+    done = planned({A: log, B: Log(0, 5)}, before)
+    assert what in done.failures[str(A)]
+    assert f"make ingest-reset QUEUE={A}" in done.failures[str(A)]
+    assert ranges(done) == {B: (3, 5)}
+    assert done.positions[A] == before[A]
+
+
+def test_positions_rebuilt_from_rows_know_no_physical_offset():
+    before = {A: replace(planned({A: Log(0, 20)}, queues=[A]).positions[A], physical_offset=None)}
+    assert ranges(planned({A: Log(0, 25)}, before, queues=[A])) == {A: (20, 25)}
+
+
+def test_a_broker_that_is_away_fails_its_queue_alone_and_holds_the_watermark():
+    before = planned({A: Log(0, 20), B: Log(0, 3)}).positions
+    later = plan(Brokers({A: Log(0, 30)}), (A, B), before, NOW + 60_000, MARGIN, 10**6, (Away,))
+    assert ranges(later) == {A: (20, 30)}
+    assert "away" in later.failures[str(B)]
+    assert watermarks(before) == {"c": NOW - MARGIN}
+    assert watermarks(later.positions) == {"c": NOW - MARGIN}
+
+
+def test_a_queue_that_was_never_read_holds_the_watermark_at_the_beginning():
+    assert watermarks(planned({A: Log(0, 20)}).positions) == {"c": 0}
+
+
+def test_an_epoch_starts_at_the_beginning():
+    before = {A: Position(next=0, epoch=1, complete_to=7)}
+    done = planned({A: Log(0, 4)}, before, queues=[A])
+    assert [(r.epoch, r.start, r.end) for r in done.ranges] == [(1, 0, 4)]
