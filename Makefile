@@ -14,6 +14,7 @@ MESSAGES ?= 2000
 NAMESRV ?=
 TOPIC ?= RMQ_SYS_TRACE_TOPIC
 CLUSTER ?= default
+CREDENTIALS_ENV ?=
 QUEUE ?=
 TESTS ?= tests
 
@@ -61,9 +62,9 @@ demo: setup ## real broker, real traffic, the whole pipeline, three marts; MESSA
 	@$(RUN) sandbox.demo --messages $(MESSAGES)
 
 .PHONY: run
-run: setup ## the same pipeline against your cluster; NAMESRV=host:port [TOPIC=…] [CLUSTER=…]
-	@[ -n "$(NAMESRV)" ] || { echo "say which nameserver: make run NAMESRV=host:port [TOPIC=$(TOPIC)] [CLUSTER=$(CLUSTER)]" >&2; exit 2; }
-	@$(RUN) spark_jobs.pipeline --namesrv "$(NAMESRV)" --topic "$(TOPIC)" --cluster "$(CLUSTER)"
+run: setup ## the same pipeline against your cluster; NAMESRV=host:port [TOPIC=…] [CLUSTER=…] [CREDENTIALS_ENV=…]
+	@$(RUN) sandbox.pipeline --namesrv "$(NAMESRV)" --topic "$(TOPIC)" --cluster "$(CLUSTER)" \
+	  --credentials-env "$(CREDENTIALS_ENV)"
 
 .PHONY: ingest-reset
 ingest-reset: setup ## read a queue anew whose topic was made anew; QUEUE=cluster/topic/broker/id

@@ -80,11 +80,13 @@ def run_dags(settings: Settings, environment: dict[str, str]) -> None:
     for dag in DAGS:
         log = logs / f"{dag}.log"
         print(f"airflow dags test {dag}  (log: {log})", flush=True)
+        started = time.monotonic()
         with log.open("w") as out:
             code = _supervised(["airflow", "dags", "test", dag], environment, out)
         if code:
             lines = [line[:300] for line in log.read_text(errors="replace").splitlines()]
             sys.exit("\n".join([*lines[-40:], f"DAG {dag} failed: the whole log is in {log}"]))
+        print(f"  done in {time.monotonic() - started:.0f} s", flush=True)
 
 
 def _supervised(command: list[str], environment: dict[str, str], out: IO[str]) -> int:
@@ -98,15 +100,23 @@ def _supervised(command: list[str], environment: dict[str, str], out: IO[str]) -
 
 def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--namesrv", required=True, help="host:port, several with ;")
+    parser.add_argument("--namesrv", help="host:port, several with ;  (none: the clusters in the settings)")
     parser.add_argument("--topic", help="trace topics, several with a comma")
     parser.add_argument("--cluster", default="default", help="the name that the cluster gets in the tables")
     parser.add_argument("--credentials-env", help="prefix of the variables with access and secret key")
     args = parser.parse_args(argv)
-    given = {"name": args.cluster, "namesrv": args.namesrv, "credentials_env": args.credentials_env}
-    if args.topic:
-        given["trace_topics"] = args.topic.split(",")
-    settings = Settings(clusters=[Cluster.model_validate(given)])
+    settings = Settings()
+    if args.namesrv:
+        given = {
+            "name": args.cluster,
+            "namesrv": args.namesrv,
+            "credentials_env": args.credentials_env or None,
+        }
+        if args.topic:
+            given["trace_topics"] = args.topic.split(",")
+        settings = settings.model_copy(update={"clusters": [Cluster.model_validate(given)]})
+    if not settings.clusters:
+        sys.exit("say which cluster: make run NAMESRV=host:port, or name a settings file in TRACE_SETTINGS")
     run_dags(settings, prepare(settings))
     show.marts(settings)
 

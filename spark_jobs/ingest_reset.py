@@ -36,7 +36,7 @@ def reset(spark: SparkSession, settings: Settings, queue: Queue) -> Position:
     with publish.branch(spark, tables.RAW, "reset") as branch:
         properties = {OFFSETS: to_json(positions), RUN_ID: f"reset {uuid.uuid4().hex}"}
         publish.append(nothing, tables.RAW, branch, properties)
-        publish.fast_forward(spark, tables.RAW, branch)
+        publish.fast_forward(spark, tables.RAW.full_name, branch)
     return positions[queue]
 
 

@@ -56,17 +56,22 @@ def on_branch(spark: SparkSession, table: Table, branch_name: str) -> DataFrame:
     return spark.read.format("iceberg").option("branch", branch_name).load(table.full_name)
 
 
-def fast_forward(spark: SparkSession, table: Table, branch_name: str) -> None:
-    """Make the branch's head the head of main.
+def fast_forward(spark: SparkSession, table: str, branch_name: str) -> None:
+    """Make the branch's head the head of main; a table without a main gets one.
+
+    Args:
+        spark: the session.
+        table: the table's full name, with the catalog.
+        branch_name: of the branch.
 
     Raises:
         PublishRefused: main has moved since the branch was made.
     """
     try:
-        spark.sql(f"call lake.system.fast_forward('{table.full_name}', 'main', '{branch_name}')").collect()
+        spark.sql(f"call lake.system.fast_forward('{table}', 'main', '{branch_name}')").collect()
     except (PySparkException, Py4JJavaError) as error:
         if "not an ancestor" in str(error):
-            raise PublishRefused(f"{table.full_name}: main moved while {branch_name} was written") from error
+            raise PublishRefused(f"{table}: main moved while {branch_name} was written") from error
         raise
 
 

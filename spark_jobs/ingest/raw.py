@@ -68,7 +68,7 @@ def write(spark: SparkSession, rows: DataFrame, plan: Plan, run_id: str) -> int:
         messages = _audit(spark, branch, plan)
         if plan.gaps:
             _record_gaps(spark, plan.gaps, plan.planned_at, run_id)
-        publish.fast_forward(spark, RAW, branch)
+        publish.fast_forward(spark, RAW.full_name, branch)
     return messages
 
 

@@ -5,11 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from py4j.protocol import Py4JJavaError
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from spark_jobs.ingest.publish import PublishRefused
 from spark_jobs.session import CATALOG
 
 PREFIX = "build_"
@@ -48,20 +45,6 @@ def create(spark: SparkSession, tables: list[str], branch: str) -> None:
     for table in tables:
         if "main" in heads(spark, table):
             spark.sql(f"alter table {CATALOG}.{table} create branch {branch}")
-
-
-def fast_forward(spark: SparkSession, table: str, branch: str) -> None:
-    """Make the branch's head the head of main; a table that was never published gets its main.
-
-    Raises:
-        PublishRefused: main has moved since the branch was made.
-    """
-    try:
-        spark.sql(f"call {CATALOG}.system.fast_forward('{CATALOG}.{table}', 'main', '{branch}')").collect()
-    except (PySparkException, Py4JJavaError) as error:
-        if "not an ancestor" in str(error):
-            raise PublishRefused(f"{CATALOG}.{table}: main moved while {branch} was written") from error
-        raise
 
 
 def is_on_main(spark: SparkSession, table: str, snapshot_id: int) -> bool:

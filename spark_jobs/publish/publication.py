@@ -12,8 +12,9 @@ from datetime import UTC, datetime
 
 from pyspark.sql import Row, SparkSession
 
-from spark_jobs.ingest.publish import AuditFailed, PublishRefused
+from spark_jobs.ingest.publish import AuditFailed, PublishRefused, fast_forward
 from spark_jobs.publish import branches
+from spark_jobs.session import CATALOG
 from spark_jobs.tables import PUBLICATIONS
 
 _PARALLEL = 4
@@ -92,7 +93,7 @@ def _move(spark: SparkSession, row: Row) -> None:
         raise PublishRefused(
             f"{row.table_name}: branch {row.branch} is at {head}, not at {row.snapshot_id}, which was tested"
         )
-    branches.fast_forward(spark, row.table_name, row.branch)
+    fast_forward(spark, f"{CATALOG}.{row.table_name}", row.branch)
 
 
 def _forget(spark: SparkSession, publication_id: str) -> None:

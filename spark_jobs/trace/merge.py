@@ -72,7 +72,7 @@ def merge(
         else:
             publish.append(batch, EVENTS, branch, properties)
             records = 0
-        publish.fast_forward(spark, EVENTS, branch)
+        publish.fast_forward(spark, EVENTS.full_name, branch)
     return records
 
 

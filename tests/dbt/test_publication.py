@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from spark_jobs.ingest.publish import fast_forward
 from spark_jobs.publish import branches, models, publication
 from spark_jobs.publish.inputs import CHANGE_SEQ_TO, WATERMARKS
 from spark_jobs.publish.marts import build_and_publish, recover, row_counts
@@ -69,14 +70,13 @@ def test_a_run_killed_between_two_tables_is_rolled_forward(marts, inputs, state,
     before, old_mains = contents(marts), mains(marts)
     moved = []
 
-    def fast_forward(spark, table, branch):
+    def die_at_the_fourth(spark, table, branch):
         if len(moved) == 3:
             raise KeyboardInterrupt
         moved.append(table)
-        branches_fast_forward(spark, table, branch)
+        fast_forward(spark, table, branch)
 
-    branches_fast_forward = branches.fast_forward
-    monkeypatch.setattr(branches, "fast_forward", fast_forward)
+    monkeypatch.setattr(publication, "fast_forward", die_at_the_fourth)
     with pytest.raises(KeyboardInterrupt):
         build_and_publish(marts, inputs, state)
     monkeypatch.undo()

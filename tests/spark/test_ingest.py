@@ -84,7 +84,7 @@ def test_a_second_writer_is_refused(lake):
         publish.append(messages(lake, 1, 5), tables.RAW, branch, {})
         raw.write(lake, messages(lake, 1, 5), planned(1, 5), "quick")
         with pytest.raises(publish.PublishRefused):
-            publish.fast_forward(lake, tables.RAW, branch)
+            publish.fast_forward(lake, tables.RAW.full_name, branch)
     assert lake.table("lake.raw.trace_messages").count() == 5
 
 
