@@ -79,7 +79,7 @@ dictionary: setup ## write docs/data_dictionary.md anew from the tables and mode
 
 .PHONY: test
 test: setup ## all tests, on a real broker, Spark, Iceberg, dbt and Airflow; TESTS=tests/unit for some
-	@$(RUN) pytest $(TESTS)
+	@$(RUN) pytest -n 2 --dist loadgroup $(TESTS)
 
 .PHONY: lint
 lint: setup ## ruff, format, types, SQL style

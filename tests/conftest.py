@@ -16,7 +16,9 @@ from spark_jobs.settings import Settings
 
 @pytest.fixture(scope="session")
 def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
-    return Settings(home=Path(tmp_path_factory.mktemp("trace_home")))
+    # Queries of a second never pay back the optimising compiler.
+    quick = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m"}
+    return Settings(home=Path(tmp_path_factory.mktemp("trace_home")), spark_conf=quick)
 
 
 @pytest.fixture(scope="session")
@@ -43,3 +45,11 @@ def pytest_runtest_makereport():
         report.outcome = "failed"
         report.longrepr = f"skipped where nothing may be: {report.longrepr}"
     return report
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """`make test` runs two processes; what shares a broker or a Spark session stays in one of them."""
+    for item in items:
+        folder = item.path.relative_to(Path(__file__).parent).parts[0]
+        alone = item.path.stem == "test_killed"
+        item.add_marker(pytest.mark.xdist_group(item.path.stem if alone else folder))
