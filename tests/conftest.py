@@ -47,6 +47,7 @@ def pytest_runtest_makereport():
     return report
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """`make test` runs two processes; what shares a broker or a Spark session stays in one of them."""
     for item in items:
