@@ -42,7 +42,7 @@ setup: .venv/installed ## install the locked Python packages and fetch the Java 
 
 .PHONY: need-python need-java
 need-python:
-	@$(PYTHON) -c 'import sys, venv; sys.exit(sys.version_info[:2] != (3, 11))' 2>/dev/null || { \
+	@$(PYTHON) -c 'import sys, ensurepip; sys.exit(sys.version_info[:2] != (3, 11))' 2>/dev/null || { \
 	  echo "Python 3.11 is missing: install it (Debian: apt-get install python3.11 python3.11-venv) or set PYTHON=/path/to/python3.11" >&2; exit 1; }
 
 need-java:

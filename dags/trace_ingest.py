@@ -5,7 +5,8 @@
 `lake.events.trace_records` starts `trace_marts`.
 
 **Fails** when a broker or nameserver is away, refuses the credentials, or a topic was deleted and
-made anew. The other queues and clusters are read all the same; the run ends failed.
+made anew. The other queues and clusters are read all the same; the run ends failed. A read that breaks
+off half-way publishes nothing of its cluster and is tried again.
 
 **What to do**: read the log of the failed `extract` task: it names cluster, topic, broker, queue
 and offsets, and says what helps. Clearing a task or running the DAG again does no harm: each run

@@ -38,7 +38,7 @@ def demo(messages: int) -> None:
         pipeline.run_dags(settings, pipeline.prepare(settings))
         offsets = trace_offsets(sandbox.namesrv, TRACE_TOPICS)
     show.marts(settings)
-    counts = show.proof(settings, offsets)
+    counts = show.proof(settings, CLUSTER, offsets)
     show.summary(settings, counts, time.monotonic() - started)
     _console.print(f"everything is below {settings.home}; run `make demo` again to add traffic")
 

@@ -72,21 +72,29 @@ def wait_for_grace(settings: Settings) -> None:
 def run_dags(settings: Settings, environment: dict[str, str]) -> None:
     """Run each DAG once with `airflow dags test`, its log below `$TRACE_HOME/logs`.
 
+    The marts are built even where a cluster or queue failed: what was read of the others is shown.
+
     Raises:
         SystemExit: a DAG run failed; the message names its log and shows the end.
     """
-    logs = settings.home / "logs"
+    failed = [message for dag in DAGS if (message := _run_dag(dag, settings.home / "logs", environment))]
+    if failed:
+        sys.exit("\n\n".join(failed))
+
+
+def _run_dag(dag: str, logs: Path, environment: dict[str, str]) -> str | None:
+    """Run one DAG; returns what to say of a failure."""
     logs.mkdir(parents=True, exist_ok=True)
-    for dag in DAGS:
-        log = logs / f"{dag}.log"
-        print(f"airflow dags test {dag}  (log: {log})", flush=True)
-        started = time.monotonic()
-        with log.open("w") as out:
-            code = _supervised(["airflow", "dags", "test", dag], environment, out)
-        if code:
-            lines = [line[:300] for line in log.read_text(errors="replace").splitlines()]
-            sys.exit("\n".join([*lines[-40:], f"DAG {dag} failed: the whole log is in {log}"]))
-        print(f"  done in {time.monotonic() - started:.0f} s", flush=True)
+    log = logs / f"{dag}.log"
+    print(f"airflow dags test {dag}  (log: {log})", flush=True)
+    started = time.monotonic()
+    with log.open("w") as out:
+        code = _supervised(["airflow", "dags", "test", dag], environment, out)
+    print(f"  {'FAILED' if code else 'done'} after {time.monotonic() - started:.0f} s", flush=True)
+    if not code:
+        return None
+    lines = [line[:300] for line in log.read_text(errors="replace").splitlines()]
+    return "\n".join([*lines[-40:], f"DAG {dag} failed: the whole log is in {log}"])
 
 
 def _supervised(command: list[str], environment: dict[str, str], out: IO[str]) -> int:
@@ -117,8 +125,11 @@ def main(argv: list[str] | None = None) -> None:
         settings = settings.model_copy(update={"clusters": [Cluster.model_validate(given)]})
     if not settings.clusters:
         sys.exit("say which cluster: make run NAMESRV=host:port, or name a settings file in TRACE_SETTINGS")
-    run_dags(settings, prepare(settings))
-    show.marts(settings)
+    environment = prepare(settings)
+    try:
+        run_dags(settings, environment)
+    finally:
+        show.marts(settings)
 
 
 if __name__ == "__main__":

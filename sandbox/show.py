@@ -11,12 +11,15 @@ import math
 from typing import Any
 
 import pyarrow as pa
+from pyiceberg.expressions import AlwaysTrue
 from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from spark_jobs.catalog import lake
+from spark_jobs.catalog import lake, summary_with
+from spark_jobs.ingest.positions import CHANGE_SEQ
 from spark_jobs.settings import Settings
+from spark_jobs.tables import EVENTS
 
 # Wide enough for a row of a mart, whatever the terminal says: a wrapped table cannot be read.
 _console = Console(width=140, highlight=False)
@@ -29,22 +32,38 @@ LATENCY += ["p999_ms", "max_ms"]
 ORPHANS = ["cause", "is_orphan", "topic", "expected_group"]
 
 
-def rows(settings: Settings, table: str, *columns: str) -> pa.Table:
-    """A table of the lake; all columns when none is named."""
-    return lake(settings).load_table(table).scan(selected_fields=columns or ("*",)).to_arrow()
+def rows(settings: Settings, table: str, *columns: str, cluster: str | None = None) -> pa.Table:
+    """A table of the lake, of one cluster or all; all columns when none is named."""
+    condition = f"cluster == '{cluster}'" if cluster else AlwaysTrue()
+    return lake(settings).load_table(table).scan(condition, selected_fields=columns or ("*",)).to_arrow()
 
 
 def marts(settings: Settings) -> None:
-    """Print the three marts that the project is named for."""
-    success = rows(settings, "marts.consumer_group_success", *SUCCESS).select(SUCCESS)
-    _print_rows("consume success per consumer group and hour: lake.marts.consumer_group_success", success)
-    latency = rows(settings, "marts.send_latency", *LATENCY).select(LATENCY)
-    _print_rows("send latency per topic, producer group and hour, ms: lake.marts.send_latency", latency)
-    orphans = rows(settings, "marts.orphaned_messages", *ORPHANS, "msg_id")
+    """Print the three marts that the project is named for, of every configured cluster."""
+    if not summary_with(settings, EVENTS, CHANGE_SEQ).get(CHANGE_SEQ, "0").strip("0"):
+        _console.print(
+            "no trace records were read, so there are no marts yet: see that message trace is on in the clients "
+            "(enableMsgTrace) and on a broker (traceTopicEnable=true), and that TOPIC names the trace topic"
+        )
+        return
+    for cluster in settings.clusters:
+        _marts_of(settings, cluster.name)
+
+
+def _marts_of(settings: Settings, cluster: str) -> None:
+    success = rows(settings, "marts.consumer_group_success", *SUCCESS, cluster=cluster).select(SUCCESS)
+    _print_rows(
+        f"{cluster}: consume success per consumer group and hour: lake.marts.consumer_group_success", success
+    )
+    latency = rows(settings, "marts.send_latency", *LATENCY, cluster=cluster).select(LATENCY)
+    _print_rows(
+        f"{cluster}: send latency per topic, producer group and hour, ms: lake.marts.send_latency", latency
+    )
+    orphans = rows(settings, "marts.orphaned_messages", *ORPHANS, "msg_id", cluster=cluster)
     by_cause = (
         orphans.group_by(ORPHANS).aggregate([("msg_id", "count")]).rename_columns([*ORPHANS, "messages"])
     )
-    _print_rows("orphaned messages by cause: lake.marts.orphaned_messages", by_cause)
+    _print_rows(f"{cluster}: orphaned messages by cause: lake.marts.orphaned_messages", by_cause)
 
 
 def _print_rows(title: str, data: pa.Table) -> None:
@@ -74,11 +93,14 @@ def _text(value: Any) -> str:
     return f"{value:%m-%d %H:%M}" if hasattr(value, "strftime") else str(value)
 
 
-def proof(settings: Settings, broker_offsets: dict[str, dict[str, dict[int, list[int]]]]) -> dict[str, int]:
+def proof(
+    settings: Settings, cluster: str, broker_offsets: dict[str, dict[str, dict[int, list[int]]]]
+) -> dict[str, int]:
     """Count everything twice, by ways that share no code; print it, and return the counts.
 
     Args:
         settings: of the run.
+        cluster: whose rows are counted.
         broker_offsets: topic to broker to queue to [min, max), from the official admin tool.
 
     Raises:
@@ -90,22 +112,24 @@ def proof(settings: Settings, broker_offsets: dict[str, dict[str, dict[int, list
         for qs in brokers.values()
         for low, high in qs.values()
     )
-    raw = rows(settings, "raw.trace_messages", "trace_topic", "body", "body_error")
+    raw = rows(settings, "raw.trace_messages", "trace_topic", "body", "body_error", cluster=cluster)
     in_bodies = sum(
         sum(1 for piece in row["body"].split(RECORD_SEPARATOR) if piece) if row["body_error"] is None else 1
         for row in raw.to_pylist()
     )
-    types = rows(settings, "events.trace_records", "record_type")["record_type"].to_pylist()
+    types = rows(settings, "events.trace_records", "record_type", cluster=cluster)["record_type"].to_pylist()
     counts = {
         "trace_messages_broker": in_broker,
         "raw_rows": raw.num_rows,
         "records": len(types),
         "valid": sum(1 for each in types if each != "Invalid"),
         "invalid": sum(1 for each in types if each == "Invalid"),
-        "sends": rows(settings, "marts.fct_sends", "cluster").num_rows,
-        "attempts": rows(settings, "marts.fct_consume_attempts", "cluster").num_rows,
-        "deliveries": rows(settings, "marts.fct_deliveries", "cluster").num_rows,
-        "orphans": sum(rows(settings, "marts.orphaned_messages", "is_orphan")["is_orphan"].to_pylist()),
+        "sends": rows(settings, "marts.fct_sends", "cluster", cluster=cluster).num_rows,
+        "attempts": rows(settings, "marts.fct_consume_attempts", "cluster", cluster=cluster).num_rows,
+        "deliveries": rows(settings, "marts.fct_deliveries", "cluster", cluster=cluster).num_rows,
+        "orphans": sum(
+            rows(settings, "marts.orphaned_messages", "is_orphan", cluster=cluster)["is_orphan"].to_pylist()
+        ),
     }
     table = Table(title="nothing was lost", title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
     for heading in ("counted by the source", "", "in the warehouse", "", ""):

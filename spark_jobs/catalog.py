@@ -19,6 +19,12 @@ def lake(settings: Settings) -> Catalog:
     return load_catalog(CATALOG, type=kind, uri=uri, warehouse=settings.warehouse)
 
 
+def head(settings: Settings, table: Table) -> int | None:
+    """The snapshot that main is at; None before the first commit."""
+    snapshot = lake(settings).load_table(table.name).current_snapshot()
+    return snapshot.snapshot_id if snapshot else None
+
+
 def summary_with(settings: Settings, table: Table, name: str) -> dict[str, str]:
     """The summary of the newest snapshot on main that carries the property `name`; empty if none does.
 

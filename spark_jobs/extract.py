@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from spark_jobs import tables
 from spark_jobs.ingest import publish, raw, report
-from spark_jobs.ingest.plan import Plan, plan
+from spark_jobs.ingest.plan import Plan, plan, watch
 from spark_jobs.ingest.positions import Queue, booked
 from spark_jobs.ingest.source import TopicSource
 from spark_jobs.rocketmq.datasource import RocketMQDataSource
@@ -23,7 +23,7 @@ from spark_jobs.settings import Cluster, Settings
 def extract(spark: SparkSession, cluster: Cluster, settings: Settings, run_id: str) -> Plan:
     """Plan, read, audit and publish once; returns the plan, whose failures the caller reports."""
     spark.dataSource.register(RocketMQDataSource)
-    before = booked(spark, settings, tables.RAW).positions
+    before = booked(spark, settings, tables.RAW)
     with TopicSource(cluster) as source:
         queues: list[Queue] = []
         unreachable: dict[str, str] = {}
@@ -35,16 +35,21 @@ def extract(spark: SparkSession, cluster: Cluster, settings: Settings, run_id: s
         planned = plan(
             source,
             queues,
-            before,
+            before.positions,
             planned_at=int(time.time() * 1000),
             margin_ms=settings.extract.margin_seconds * 1000,
             max_offsets=settings.extract.max_offsets_per_run,
             expected_errors=(RocketMQError,),
         )
     planned.failures.update(unreachable)
+    watch(
+        planned,
+        cluster,
+        {topic for topic in cluster.trace_topics if f"{cluster.name}/{topic}" not in unreachable},
+    )
     report.planned(planned)
     rows = raw.read(spark, cluster, planned, settings, run_id)
-    raw.write(spark, rows, planned, run_id)
+    raw.write(spark, rows, planned, run_id, before.head)
     return planned
 
 

@@ -26,14 +26,15 @@ def reset(spark: SparkSession, settings: Settings, queue: Queue) -> Position:
         ValueError: no such queue was ever read; the message names those that were.
         publish.PublishRefused: an extraction published meanwhile.
     """
-    positions = booked(spark, settings, tables.RAW).positions
+    books = booked(spark, settings, tables.RAW)
+    positions = dict(books.positions)
     if queue not in positions:
         known = ", ".join(map(str, sorted(positions))) or "none"
         raise ValueError(f"queue {queue} was never read; known are: {known}")
     before = positions[queue]
     positions[queue] = Position(next=0, epoch=before.epoch + 1, complete_to=before.complete_to)
     nothing = spark.createDataFrame([], tables.RAW.schema)
-    with publish.branch(spark, tables.RAW, "reset") as branch:
+    with publish.branch(spark, tables.RAW, "reset", books.head) as branch:
         properties = {OFFSETS: to_json(positions), RUN_ID: f"reset {uuid.uuid4().hex}"}
         publish.append(nothing, tables.RAW, branch, properties)
         publish.fast_forward(spark, tables.RAW.full_name, branch)
@@ -48,7 +49,10 @@ def main(argv: list[str] | None = None) -> int:
     spark = session("ingest reset", settings)
     tables.ensure(spark)
     try:
-        position = reset(spark, settings, Queue.parse(args.queue))
+        queue = Queue.parse(args.queue)
+        for attempt in publish.planning_again():
+            with attempt:
+                position = reset(spark, settings, queue)
     except ValueError as error:
         sys.exit(str(error))
     print(

@@ -26,6 +26,14 @@ def merge_pending(spark: SparkSession, settings: Settings, run_id: str) -> int:
     return merge(spark, pending(raw, events.positions), raw, events, settings.limits, run_id)
 
 
+def merge_all(spark: SparkSession, settings: Settings, run_id: str) -> int:
+    """`merge_pending`, planned again while another writer is first."""
+    for attempt in publish.planning_again():
+        with attempt:
+            records = merge_pending(spark, settings, run_id)
+    return records
+
+
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--run-id", default=uuid.uuid4().hex, help="stands in the snapshot that is published")
@@ -34,9 +42,7 @@ def main(argv: list[str] | None = None) -> int:
     spark = session("merge", settings)
     tables.ensure(spark)
     started = time.monotonic()
-    for attempt in publish.planning_again():
-        with attempt:
-            records = merge_pending(spark, settings, args.run_id)
+    records = merge_all(spark, settings, args.run_id)
     report.merged(records, time.monotonic() - started)
     return 0
 

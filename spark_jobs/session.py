@@ -11,6 +11,7 @@ from spark_jobs import jars
 from spark_jobs.settings import Settings
 
 CATALOG = "lake"
+_LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 
 
 def submit_conf(settings: Settings) -> dict[str, str]:
@@ -24,8 +25,7 @@ def submit_conf(settings: Settings) -> dict[str, str]:
         "spark.executor.extraJavaOptions": "-XX:-DontCompileHugeMethods",
         "spark.ui.enabled": "false",
         "spark.log.level": "WARN",
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
+        **(_LOOPBACK if settings.spark_master.startswith("local") else {}),
         **settings.spark_conf,
     }
 

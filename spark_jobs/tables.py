@@ -149,7 +149,11 @@ INGEST_GAPS = Table(
         ("from_offset", "bigint", "first offset that is missing"),
         ("to_offset", "bigint", "first offset after the gap"),
         ("from_time", "timestamp", "store time of the last message read before the gap; NULL if none was"),
-        ("to_time", "timestamp", "store time of the first message after the gap"),
+        (
+            "to_time",
+            "timestamp",
+            "store time of the first message after the gap; where there is none, when it was found",
+        ),
         ("detected_at", "timestamp", "when the gap was found, UTC"),
         ("run_id", "string", "extraction that found it"),
     ),

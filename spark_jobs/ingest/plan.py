@@ -7,10 +7,11 @@ away, its topic was made anew) fails alone; the others are planned.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from spark_jobs.ingest.positions import Position, Positions, Queue, Range
+from spark_jobs.settings import Cluster
 
 
 class Message(Protocol):
@@ -115,6 +116,27 @@ def plan(
     return done
 
 
+def watch(done: Plan, cluster: Cluster, routed: set[str]) -> None:
+    """Judge the queues of a cluster that the plan did not meet, though they were read before.
+
+    One of a topic that is no longer configured is retired: it holds no watermark back. One that the
+    route of a configured topic (`routed`: topics whose route was answered) lacks is a failure: its
+    broker is away or was taken out, and the watermark stands still until it is back.
+    """
+    met = {step.range.queue for step in done.steps}
+    for queue, position in done.positions.items():
+        if queue.cluster != cluster.name or queue in met or str(queue) in done.failures:
+            continue
+        if queue.trace_topic not in cluster.trace_topics:
+            done.positions[queue] = replace(position, retired=True)
+        elif queue.trace_topic in routed:
+            done.failures[str(queue)] = (
+                f"queue {queue}: the topic's route has it no more, so the watermark of the cluster stands still. "
+                "Start its broker; if it was taken out for good, take the topic out of the settings for one run, "
+                "which retires its queues"
+            )
+
+
 def _step(
     broker: Broker, queue: Queue, known: Position | None, planned_at: int, margin_ms: int, share: int
 ) -> Step:
@@ -123,8 +145,10 @@ def _step(
     _refuse_made_anew(broker, queue, position, smallest, after_largest)
     start = max(position.next, smallest)
     gap = None
-    if known is not None and known.next < smallest:
-        gap = _gap(broker, queue, known, smallest, after_largest)
+    # A queue that failed before anything of it was read has a position, and no history to have a gap in.
+    was_read = known is not None and (known.store_time is not None or known.epoch > 0)
+    if known is not None and was_read and known.next < smallest:
+        gap = _gap(broker, queue, known, smallest, after_largest, planned_at)
     end = min(after_largest, start + share)
     store_time, physical_offset, crc = position.store_time, position.physical_offset, position.crc
     if end > start:
@@ -196,10 +220,12 @@ def _same(message: Message, position: Position) -> bool:
     )
 
 
-def _gap(broker: Broker, queue: Queue, known: Position, smallest: int, after_largest: int) -> Gap:
+def _gap(
+    broker: Broker, queue: Queue, known: Position, smallest: int, after_largest: int, planned_at: int
+) -> Gap:
     first = broker.message_at(queue, smallest) if smallest < after_largest else None
     return Gap(
         Range(queue, known.epoch, known.next, smallest),
         from_time=known.store_time,
-        to_time=first.store_time if first else None,
+        to_time=first.store_time if first else planned_at,
     )

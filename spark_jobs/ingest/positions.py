@@ -8,12 +8,12 @@ one commit, so neither can be there without the other.
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from spark_jobs.catalog import summary_with
+from spark_jobs.catalog import head, summary_with
 from spark_jobs.settings import Settings
 from spark_jobs.tables import EVENTS, INGEST_GAPS, RAW, Table
 
@@ -37,7 +37,10 @@ class Queue:
     @classmethod
     def parse(cls, text: str) -> Queue:
         """The inverse of `str`. Neither names nor topics of RocketMQ can hold a slash."""
-        cluster, trace_topic, broker, queue_id = text.split("/")
+        parts = text.split("/")
+        if len(parts) != 4 or not parts[3].isdecimal():
+            raise ValueError(f"{text!r} is no queue: write <cluster>/<trace topic>/<broker>/<queue id>")
+        cluster, trace_topic, broker, queue_id = parts
         return cls(cluster, trace_topic, broker, int(queue_id))
 
 
@@ -52,6 +55,7 @@ class Position:
         physical_offset: of the last message read, in the broker's commit log; None if unknown.
         crc: body CRC of the last message read.
         complete_to: every message stored before this time was read, ms.
+        retired: its topic is no longer in the settings; it holds no watermark back.
     """
 
     next: int
@@ -60,6 +64,7 @@ class Position:
     physical_offset: int | None = None
     crc: int | None = None
     complete_to: int = 0
+    retired: bool = False
 
 
 Positions = dict[Queue, Position]
@@ -74,9 +79,11 @@ def from_json(text: str) -> Positions:
 
 
 def watermarks(positions: Positions) -> dict[str, int]:
-    """Per cluster the time up to which every queue is complete, ms."""
+    """Per cluster the time up to which every queue that is not retired is complete, ms."""
     found: dict[str, int] = {}
     for queue, position in positions.items():
+        if position.retired:
+            continue
         found[queue.cluster] = min(found.get(queue.cluster, position.complete_to), position.complete_to)
     return found
 
@@ -88,10 +95,12 @@ class Booked:
     Attributes:
         positions: per queue.
         change_seq: the last published number (events only).
+        head: the snapshot that main was at when its books were read; a publication starts there.
     """
 
     positions: Positions
     change_seq: int = 0
+    head: int | None = None
 
 
 def booked(spark: SparkSession, settings: Settings, table: Table) -> Booked:
@@ -100,10 +109,12 @@ def booked(spark: SparkSession, settings: Settings, table: Table) -> Booked:
     Compaction and the like write snapshots without books. Where no live snapshot has them, they
     are rebuilt from the rows (and, for raw, the gaps), with `complete_to` at the last store time.
     """
+    # Read first: if main moves before the books are read, the publication is refused, never lost.
+    main = head(settings, table)
     summary = summary_with(settings, table, OFFSETS)
     if summary:
-        return Booked(from_json(summary[OFFSETS]), int(summary.get(CHANGE_SEQ, 0)))
-    return _rebuilt(spark, table)
+        return Booked(from_json(summary[OFFSETS]), int(summary.get(CHANGE_SEQ, 0)), main)
+    return replace(_rebuilt(spark, table), head=main)
 
 
 def _rebuilt(spark: SparkSession, table: Table) -> Booked:

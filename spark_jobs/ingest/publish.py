@@ -1,7 +1,8 @@
 """Write, audit, publish: a commit is made on a branch, checked there, then becomes main.
 
-`fast_forward` is a compare-and-set: it succeeds only if main is still where the branch started.
-That, and no lock, keeps two writers from doubling rows.
+`fast_forward` is a compare-and-set: it succeeds only if main is still where the branch started, and
+the branch starts where main was when the plan read its books. That, and no lock, keeps two writers
+from doubling rows.
 """
 
 from __future__ import annotations
@@ -29,13 +30,25 @@ class AuditFailed(Exception):
 
 
 @contextmanager
-def branch(spark: SparkSession, table: Table, purpose: str) -> Iterator[str]:
-    """A branch of the table's main for one publication; dropped at the end.
+def branch(spark: SparkSession, table: Table, purpose: str, base: int | None) -> Iterator[str]:
+    """A branch for one publication, from the snapshot that the plan was made on; dropped at the end.
 
-    A branch that a killed process leaves behind hides nothing, and expires by itself in a day.
+    A branch that a killed process leaves behind hides nothing; snapshot expiry drops it after a day.
+
+    Args:
+        spark: the session.
+        table: the table to publish to.
+        purpose: begins the branch's name.
+        base: `Booked.head` of the books that the plan was made from.
+
+    Raises:
+        PublishRefused: the table had no snapshot to start from. It has one now: plan again.
     """
+    if base is None:
+        spark.createDataFrame([], table.schema).writeTo(table.full_name).append()
+        raise PublishRefused(f"{table.full_name} had no main yet")
     name = f"{purpose}_{uuid.uuid4().hex[:12]}"
-    spark.sql(f"alter table {table.full_name} create branch {name} retain 1 days")
+    spark.sql(f"alter table {table.full_name} create branch {name} as of version {base} retain 1 days")
     try:
         yield name
     finally:

@@ -55,15 +55,15 @@ def _offset_map(values: dict[Queue, int]) -> str:
     return json.dumps(nested)
 
 
-def write(spark: SparkSession, rows: DataFrame, plan: Plan, run_id: str) -> int:
-    """Publish the rows with the positions of the plan; returns the number of messages.
+def write(spark: SparkSession, rows: DataFrame, plan: Plan, run_id: str, base: int | None) -> int:
+    """Publish the rows with the positions of the plan, made on snapshot `base`; returns the number of messages.
 
     Raises:
         publish.PublishRefused: another extraction was first.
         publish.AuditFailed: the branch does not hold exactly the planned offsets.
     """
     properties = {OFFSETS: to_json(plan.positions), RUN_ID: run_id}
-    with publish.branch(spark, RAW, "extract") as branch:
+    with publish.branch(spark, RAW, "extract", base) as branch:
         publish.append(rows, RAW, branch, properties)
         messages = _audit(spark, branch, plan)
         if plan.gaps:

@@ -144,7 +144,7 @@ def _candidate_id() -> Column:
         return F.lit(LAYOUTS.index(BY_NAME[name]))
 
     def is_time(position: int) -> Column:
-        return F.get("fields", F.lit(position)).rlike("^[0-9]{13}$")
+        return F.get("fields", F.lit(position)).rlike("^[0-9]{13}\\z")
 
     return (
         # Two clients put the client host in different places.
@@ -165,12 +165,12 @@ def _matches(position: int, kind: Kind) -> Column:
 
 
 _PATTERNS = {
-    Kind.INTEGER: "^[0-9]+$",
-    Kind.TIME: "^[0-9]+$",
-    Kind.NUMBER: "^-?[0-9]+([.][0-9]+)?$",
-    Kind.BOOLEAN: "^(?i:true|false)$",
-    Kind.STORE_HOST: "^(null|.+:[0-9]+)?$",
-    Kind.CLIENT_HOST: "^([0-9]{1,3}([.][0-9]{1,3}){3}|\\[?[0-9A-Fa-f:]*:[0-9A-Fa-f:.]*(%[0-9A-Za-z]+)?\\]?)(@.*)?$",
+    Kind.INTEGER: "^[0-9]+\\z",
+    Kind.TIME: "^[0-9]+\\z",
+    Kind.NUMBER: "^-?[0-9]+([.][0-9]+)?\\z",
+    Kind.BOOLEAN: "^(?i:true|false)\\z",
+    Kind.STORE_HOST: "^(null|.+:[0-9]+)?\\z",
+    Kind.CLIENT_HOST: "^([0-9]{1,3}([.][0-9]{1,3}){3}|\\[?[0-9A-Fa-f:]*:[0-9A-Fa-f:.]*(%[0-9A-Za-z]+)?\\]?)(@.*)?\\z",
 }
 _CASTS = {Kind.INTEGER: "bigint", Kind.TIME: "bigint", Kind.NUMBER: "double", Kind.BOOLEAN: "boolean"}
 

@@ -65,7 +65,7 @@ def merge(
     batch = decode(messages, limits).withColumns(
         {"decoder_version": F.lit(DECODER_VERSION), "change_seq": F.lit(change_seq).cast("bigint")}
     )
-    with publish.branch(spark, EVENTS, "merge") as branch:
+    with publish.branch(spark, EVENTS, "merge", events.head) as branch:
         if days:
             _insert(spark, batch, branch, days, ranges, properties)
             records = _audit(spark, messages, branch, ranges)

@@ -45,7 +45,7 @@ def test_the_scenario_is_complete(record):
 
 def test_nothing_was_lost(world):
     offsets = admin.trace_offsets(world.sandbox.namesrv, scenarios.TRACE_TOPICS)
-    counts = show.proof(world.settings, offsets)
+    counts = show.proof(world.settings, "demo", offsets)
     assert counts["trace_messages_broker"] == counts["raw_rows"] > 0
     assert counts["invalid"] == 0
 
@@ -138,6 +138,7 @@ def test_first_attempts(world, record):
 
 def test_broadcast_deliveries_have_one_row_a_client(world, record):
     heard = {(c["consumer_group"], c["msg_id"], c["client_id"]) for c in record.consumes if c["broadcast"]}
+    assert heard
     deliveries = [d for d in world.table("marts.fct_deliveries").to_pylist() if d["is_broadcast"]]
     assert {d["consumer_group"] for d in deliveries} == {group for group, _, _ in heard}
     assert len(deliveries) == len(heard)

@@ -138,6 +138,7 @@ WRONG = (
     ([*SUB_AFTER[:3], "NaN", *SUB_AFTER[4:], "0"], "bad_number:cost"),
     ([*SUB_AFTER[:3], "7d", *SUB_AFTER[4:], "0"], "bad_number:cost"),
     ([*SUB_AFTER[:4], "yes", "k1", "0"], "bad_boolean:success"),
+    ([*SUB_AFTER[:3], "7\n", *SUB_AFTER[4:], "0"], "bad_number:cost"),
     ([*SUB_AFTER, "0", TIME], "field_count:8"),  # a sub_after_9 cut short
     (["SubBefore", " 7", *SUB_BEFORE[2:]], "bad_time:time"),
     ([*SUB_BEFORE[:6], "+7", "k1"], "bad_integer:retryTimes"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -10,9 +11,9 @@ from pyspark.sql import functions as F
 from spark_jobs import tables
 from spark_jobs.ingest import publish, raw
 from spark_jobs.ingest.plan import Gap, Plan, Step
-from spark_jobs.ingest.positions import Booked, Position, Queue, Range, booked, from_json, to_json
+from spark_jobs.ingest.positions import Position, Queue, Range, booked, from_json, to_json
 from spark_jobs.ingest_reset import reset
-from spark_jobs.merge import merge_pending
+from spark_jobs.merge import merge_all
 from spark_jobs.trace.merge import merge, pending
 
 QUEUE = Queue("c", "RMQ_SYS_TRACE_TOPIC", "broker-a", 0)
@@ -43,6 +44,13 @@ def messages(spark, start: int, end: int, body: str = RECORD * 2):
     return spark.createDataFrame(rows, tables.RAW.schema)
 
 
+def write(spark, settings, rows, plan: Plan, run_id: str) -> int:
+    """What the extract job does with a plan, from the books of this moment."""
+    for attempt in publish.planning_again():
+        with attempt:
+            return raw.write(spark, rows, plan, run_id, booked(spark, settings, tables.RAW).head)
+
+
 def places(spark) -> list[tuple[int, int]]:
     rows = spark.table("lake.events.trace_records").orderBy("queue_offset", "record_index").collect()
     return [(r.queue_offset, r.record_index) for r in rows]
@@ -50,7 +58,7 @@ def places(spark) -> list[tuple[int, int]]:
 
 def test_positions_are_published_with_the_rows(lake, settings):
     plan = planned(0, 20)
-    assert raw.write(lake, messages(lake, 0, 20), plan, "run") == 20
+    assert write(lake, settings, messages(lake, 0, 20), plan, "run") == 20
     assert booked(lake, settings, tables.RAW).positions == plan.positions
 
 
@@ -61,48 +69,59 @@ def test_positions_survive_json():
 
 def test_a_short_read_is_not_published(lake, settings):
     with pytest.raises(publish.AuditFailed, match="20 offsets from 0 were planned, 19 rows"):
-        raw.write(lake, messages(lake, 0, 19), planned(0, 20), "run")
+        write(lake, settings, messages(lake, 0, 19), planned(0, 20), "run")
     assert lake.table("lake.raw.trace_messages").count() == 0
     assert booked(lake, settings, tables.RAW).positions == {}
 
 
-def test_a_doubled_message_is_not_published(lake):
+def test_a_doubled_message_is_not_published(lake, settings):
     rows = messages(lake, 0, 20).union(messages(lake, 3, 4))
     with pytest.raises(publish.AuditFailed, match="21 rows of 20 offsets"):
-        raw.write(lake, rows, planned(0, 20), "run")
+        write(lake, settings, rows, planned(0, 20), "run")
 
 
-def test_another_last_message_is_not_published(lake):
+def test_another_last_message_is_not_published(lake, settings):
     rows = messages(lake, 0, 20).withColumn("body_crc", F.lit(8))
     with pytest.raises(publish.AuditFailed, match="the message at offset 19 changed"):
-        raw.write(lake, rows, planned(0, 20), "run")
+        write(lake, settings, rows, planned(0, 20), "run")
 
 
-def test_a_second_writer_is_refused(lake):
-    raw.write(lake, messages(lake, 0, 1), planned(0, 1), "first")
-    with publish.branch(lake, tables.RAW, "slow") as branch:
+def test_a_second_writer_is_refused(lake, settings):
+    write(lake, settings, messages(lake, 0, 1), planned(0, 1), "first")
+    base = booked(lake, settings, tables.RAW).head
+    with publish.branch(lake, tables.RAW, "slow", base) as branch:
         publish.append(messages(lake, 1, 5), tables.RAW, branch, {})
-        raw.write(lake, messages(lake, 1, 5), planned(1, 5), "quick")
+        write(lake, settings, messages(lake, 1, 5), planned(1, 5), "quick")
         with pytest.raises(publish.PublishRefused):
             publish.fast_forward(lake, tables.RAW.full_name, branch)
     assert lake.table("lake.raw.trace_messages").count() == 5
 
 
+def test_a_plan_that_is_older_than_main_is_refused(lake, settings):
+    """Planning reads the books first: what another writer publishes after that is not in the plan."""
+    write(lake, settings, messages(lake, 0, 1), planned(0, 1), "first")
+    base = booked(lake, settings, tables.RAW).head
+    write(lake, settings, messages(lake, 1, 5), planned(1, 5), "quick")
+    with pytest.raises(publish.PublishRefused):
+        raw.write(lake, messages(lake, 1, 5), planned(1, 5), "slow", base)
+    assert lake.table("lake.raw.trace_messages").count() == 5
+
+
 def test_no_branch_is_left(lake, settings):
-    raw.write(lake, messages(lake, 0, 2), planned(0, 2), "run")
-    merge_pending(lake, settings, "run")
+    write(lake, settings, messages(lake, 0, 2), planned(0, 2), "run")
+    merge_all(lake, settings, "run")
     for table in (tables.RAW, tables.EVENTS):
         assert [r.name for r in lake.table(f"{table.full_name}.refs").collect()] == ["main"]
 
 
 def test_every_record_is_merged_once(lake, settings):
-    raw.write(lake, messages(lake, 0, 20), planned(0, 20), "run")
-    assert merge_pending(lake, settings, "run") == 40
+    write(lake, settings, messages(lake, 0, 20), planned(0, 20), "run")
+    assert merge_all(lake, settings, "run") == 40
     assert booked(lake, settings, tables.EVENTS).change_seq == 1
-    assert merge_pending(lake, settings, "again") == 0
+    assert merge_all(lake, settings, "again") == 0
 
-    raw.write(lake, messages(lake, 20, 25), planned(20, 25), "run 2")
-    assert merge_pending(lake, settings, "run 2") == 10
+    write(lake, settings, messages(lake, 20, 25), planned(20, 25), "run 2")
+    assert merge_all(lake, settings, "run 2") == 10
     assert places(lake) == [(offset, index) for offset in range(25) for index in range(2)]
     events = booked(lake, settings, tables.EVENTS)
     assert events.change_seq == 2
@@ -111,22 +130,23 @@ def test_every_record_is_merged_once(lake, settings):
 
 def test_positions_move_on_without_messages(lake, settings):
     """An idle cluster's watermark goes on; `change_seq` does not, so nothing is triggered."""
-    raw.write(lake, messages(lake, 0, 2), planned(0, 2), "run")
-    merge_pending(lake, settings, "run")
+    write(lake, settings, messages(lake, 0, 2), planned(0, 2), "run")
+    merge_all(lake, settings, "run")
     idle = planned(2, 2)
-    raw.write(lake, lake.createDataFrame([], tables.RAW.schema), idle, "idle")
+    write(lake, settings, lake.createDataFrame([], tables.RAW.schema), idle, "idle")
     assert booked(lake, settings, tables.RAW).positions == idle.positions
-    assert merge_pending(lake, settings, "idle") == 0
+    assert merge_all(lake, settings, "idle") == 0
     assert booked(lake, settings, tables.EVENTS).positions == idle.positions
     assert booked(lake, settings, tables.EVENTS).change_seq == 1
 
 
 def test_a_merge_that_runs_twice_doubles_nothing(lake, settings):
     """The second merge knows nothing of the first: the MERGE's condition alone must hold."""
-    raw.write(lake, messages(lake, 0, 20), planned(0, 20), "run")
-    merge_pending(lake, settings, "run")
+    write(lake, settings, messages(lake, 0, 20), planned(0, 20), "run")
+    merge_all(lake, settings, "run")
     raw_positions = booked(lake, settings, tables.RAW).positions
-    merge(lake, pending(raw_positions, {}), raw_positions, Booked({}, 1), settings.limits, "again")
+    knows_nothing = replace(booked(lake, settings, tables.EVENTS), positions={})
+    merge(lake, pending(raw_positions, {}), raw_positions, knows_nothing, settings.limits, "again")
     assert len(places(lake)) == len(set(places(lake))) == 40
 
 
@@ -145,13 +165,13 @@ def test_books_are_rebuilt_from_rows_and_gaps(lake, settings):
 
 
 def test_a_reset_queue_starts_a_new_epoch_and_both_are_merged(lake, settings):
-    raw.write(lake, messages(lake, 0, 5), planned(0, 5), "run")
+    write(lake, settings, messages(lake, 0, 5), planned(0, 5), "run")
     assert reset(lake, settings, QUEUE) == Position(next=0, epoch=1, complete_to=stored(4))
 
     again = Plan(stored(9), [], {}, {QUEUE: Position(2, 1, stored(1), 9, 7, complete_to=stored(1))})
     again.steps.append(Step(Range(QUEUE, 1, 0, 2), again.positions[QUEUE], lag=0))
-    raw.write(lake, messages(lake, 0, 2).withColumn("epoch", F.lit(1)), again, "anew")
-    assert merge_pending(lake, settings, "run") == 14
+    write(lake, settings, messages(lake, 0, 2).withColumn("epoch", F.lit(1)), again, "anew")
+    assert merge_all(lake, settings, "run") == 14
     found = lake.table("lake.events.trace_records").groupBy("epoch").count().collect()
     assert {row.epoch: row["count"] for row in found} == {0: 10, 1: 4}
 
@@ -168,7 +188,7 @@ def test_a_message_without_a_store_time_is_one_invalid_record(lake, settings):
     broken = messages(lake, 0, 1).withColumns(
         {"store_time": F.lit(None).cast("timestamp"), "body_error": F.lit("malformed: …")}
     )
-    raw.write(lake, broken, plan, "run")
-    assert merge_pending(lake, settings, "run") == 1
+    write(lake, settings, broken, plan, "run")
+    assert merge_all(lake, settings, "run") == 1
     (record,) = lake.table("lake.events.trace_records").collect()
     assert (record.record_type, record.invalid_reason) == ("Invalid", "body_error:malformed: …")

@@ -6,8 +6,9 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from spark_jobs.ingest.plan import Plan, plan
+from spark_jobs.ingest.plan import Plan, plan, watch
 from spark_jobs.ingest.positions import Position, Queue, watermarks
+from spark_jobs.settings import Cluster
 
 A, B = Queue("c", "t", "a", 0), Queue("c", "t", "b", 0)
 NOW, MARGIN = 1_000_000, 1_000
@@ -135,6 +136,42 @@ def test_a_broker_that_is_away_fails_its_queue_alone_and_holds_the_watermark():
 
 def test_a_queue_that_was_never_read_holds_the_watermark_at_the_beginning():
     assert watermarks(planned({A: Log(0, 20)}).positions) == {"c": 0}
+
+
+def test_a_queue_that_could_not_be_asked_at_first_has_no_gap():
+    """Nothing of it was ever read, so its history begins where the broker's does."""
+    before = planned({A: Log(0, 20)}).positions
+    done = planned({A: Log(0, 20), B: Log(50, 60)}, before)
+    assert ranges(done) == {B: (50, 60)}
+    assert done.gaps == []
+
+
+def test_a_gap_up_to_the_end_of_a_queue_lasts_until_it_was_found():
+    before = planned({A: Log(0, 20)}, queues=[A]).positions
+    done = planned({A: Log(50, 50)}, before, queues=[A])
+    assert [(gap.from_time, gap.to_time) for gap in done.gaps] == [(19, NOW)]
+
+
+def watched(topics: list[str], queues) -> Plan:
+    before = planned({A: Log(0, 20), B: Log(0, 3)}).positions
+    done = plan(Brokers({A: Log(0, 30)}), queues, before, NOW + 60_000, MARGIN, 10**6, (Away,))
+    watch(done, Cluster(name="c", namesrv=["h:1"], trace_topics=topics), set(topics))
+    return done
+
+
+def test_a_queue_that_the_route_has_no_more_is_a_failure():
+    done = watched(["t"], [A])
+    assert "the topic's route has it no more" in done.failures[str(B)]
+    assert watermarks(done.positions) == {"c": NOW - MARGIN}
+
+
+def test_a_topic_that_is_not_configured_any_more_holds_no_watermark_back():
+    done = watched(["other"], [])
+    assert done.failures == {}
+    assert all(position.retired for position in done.positions.values())
+    assert watermarks(done.positions) == {}
+    back = plan(Brokers({A: Log(0, 30)}), [A], done.positions, NOW, MARGIN, 10**6, (Away,))
+    assert not back.positions[A].retired
 
 
 def test_an_epoch_starts_at_the_beginning():
