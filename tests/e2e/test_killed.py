@@ -17,7 +17,7 @@ from sandbox import show
 from sandbox.record import read_record
 from spark_jobs.settings import PROJECT, Settings
 
-SECONDS = 400
+SECONDS = 600
 
 
 class Demo:
@@ -85,7 +85,7 @@ def assert_none_left(home: Path) -> None:
         time.sleep(0.5)
 
 
-@pytest.mark.timeout(1200)
+@pytest.mark.timeout(2400)
 def test_killed_in_the_middle(tmp_path):
     home = tmp_path / "home"
 

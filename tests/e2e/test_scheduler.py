@@ -8,7 +8,7 @@ from sandbox import scheduler
 from sandbox.scheduler import Airflow
 from sandbox.traffic import generate
 
-RUN_SECONDS = 400
+RUN_SECONDS = 600
 
 
 def started_by_records(airflow: Airflow) -> list[str]:
