@@ -53,7 +53,7 @@ need-java:
 .PHONY: lock
 lock: ## resolve pyproject.toml into requirements.lock anew
 	uv pip compile pyproject.toml --group dev --group sandbox --universal --generate-hashes \
-	  --python-version 3.11 --no-emit-index-url --no-emit-find-links --no-header -q -o requirements.lock
+	  --python-version 3.11 --no-header -q -o requirements.lock
 
 # ---- use ----------------------------------------------------------------------------------------
 
