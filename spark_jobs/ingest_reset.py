@@ -1,7 +1,8 @@
 """Job: start a new epoch of a queue whose topic was deleted and made anew.
 
-What was read before stays; the next extraction reads the queue from its beginning. Only for a queue
-that an extraction has refused: the error names it.
+What was read before stays; the next extraction reads the queue from its beginning. Use it for a
+queue that an extraction has refused (the error names it): the broker is not asked here, and a queue
+that was healthy would be read a second time, as another epoch.
 """
 
 from __future__ import annotations

@@ -48,11 +48,9 @@ def publish(
 def roll_forward(spark: SparkSession) -> list[str]:
     """Finish the publications that a run left unfinished; returns their ids.
 
-    A publication of which no table is on main and none can be any more (another was published
-    since) is abandoned: its rows are deleted.
-
     Raises:
-        PublishRefused: some of its tables are on main and others can no longer be moved.
+        PublishRefused: a publication can no longer be finished, as another was published since. Where
+            none of its tables is on main its rows are deleted first, so the next run starts clean.
     """
     unfinished: dict[str, list[Row]] = defaultdict(list)
     rows = (
