@@ -17,6 +17,9 @@ CLUSTER ?= default
 CREDENTIALS_ENV ?=
 QUEUE ?=
 TESTS ?= tests
+SOAK ?= 20
+FUZZ ?= 1000000
+SOAK_TESTS ?= tests/faults/client/test_fuzz.py tests/faults/jobs/test_jobs_killed.py tests/faults/jobs/test_expiry_killed.py
 
 .PHONY: help
 help: ## list the targets
@@ -79,7 +82,11 @@ dictionary: setup ## write docs/data_dictionary.md anew from the tables and mode
 
 .PHONY: test
 test: setup ## all tests, on a real broker, Spark, Iceberg, dbt and Airflow; TESTS=tests/unit for some
-	@$(RUN) pytest -n 2 --dist loadgroup $(TESTS)
+	@$(RUN) pytest -n 2 --dist loadgroup --no-loadscope-reorder $(TESTS)
+
+.PHONY: soak
+soak: setup ## what tests have no time for, with its counts: damaged answers, each job killed at each step; SOAK=20 FUZZ=1000000
+	@TRACE_SOAK_REPEATS=$(SOAK) TRACE_SOAK_FUZZ=$(FUZZ) $(RUN) pytest -n 2 --timeout=0 -p tests.counts $(SOAK_TESTS)
 
 .PHONY: lint
 lint: setup ## ruff, format, types, SQL style
@@ -87,3 +94,16 @@ lint: setup ## ruff, format, types, SQL style
 	.venv/bin/ruff format --check .
 	.venv/bin/mypy
 	.venv/bin/sqlfluff lint -q dbt_project/models dbt_project/tests
+
+# ---- measure ------------------------------------------------------------------------------------
+
+.PHONY: bench
+bench: bench-extract bench-decode ## all benchmarks
+
+.PHONY: bench-extract
+bench-extract: setup ## our client beside the official Java client and the PyPI wheel, on a real broker
+	@$(RUN) benchmarks.extract
+
+.PHONY: bench-decode
+bench-decode: setup ## our decoder beside DuckDB's plain split and a decoder in plain Python
+	@$(RUN) benchmarks.decode

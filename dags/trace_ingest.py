@@ -5,8 +5,8 @@
 `lake.events.trace_records` starts `trace_marts`.
 
 **Fails** when a broker or nameserver is away, refuses the credentials, or a topic was deleted and
-made anew. The other queues and clusters are read all the same; the run ends failed. A read that breaks
-off half-way publishes nothing of its cluster and is tried again.
+made anew, or a queue cannot be read to its end. The other queues and clusters are read all the same;
+the run ends failed, and the next one tries again.
 
 **What to do**: read the log of the failed `extract` task: it names cluster, topic, broker, queue
 and offsets, and says what helps. Clearing a task or running the DAG again does no harm: each run
@@ -24,13 +24,25 @@ from airflow.sdk.exceptions import AirflowSkipException
 from spark_jobs.catalog import summary_with
 from spark_jobs.ingest.positions import CHANGE_SEQ
 from spark_jobs.session import submit_conf
-from spark_jobs.settings import PROJECT, Settings
+from spark_jobs.settings import PROJECT, Cluster, Settings
 from spark_jobs.tables import EVENTS
 
 SETTINGS = Settings()
 RECORDS = Asset("lake.events.trace_records")
 # Publishing to one table is serial; the compare-and-set would refuse the second writer anyway.
 SPARK = {"conn_id": "spark_default", "conf": submit_conf(SETTINGS), "pool": "lake_publish"}
+
+
+def credentials(cluster: Cluster) -> dict[str, str]:
+    """Templates of the variables that hold the cluster's secrets; Airflow masks what comes of them."""
+    if not cluster.airflow_conn_id:
+        return {}
+    connection = f"conn.get('{cluster.airflow_conn_id}')"
+    return {
+        f"{cluster.credentials_env}_ACCESS_KEY": f"{{{{ {connection}.login }}}}",
+        f"{cluster.credentials_env}_SECRET_KEY": f"{{{{ {connection}.password }}}}",
+        f"{cluster.credentials_env}_SECURITY_TOKEN": f"{{{{ {connection}.extra_dejson.get('security_token', '') }}}}",
+    }
 
 
 @dag(
@@ -55,9 +67,13 @@ def trace_ingest() -> None:
         application=str(PROJECT / "spark_jobs" / "extract.py"),
         map_index_template="{{ task.application_args[1] }}",
         **SPARK,
-    ).expand(
-        application_args=[
-            ["--cluster", cluster.name, "--run-id", "{{ run_id }}"] for cluster in SETTINGS.clusters
+    ).expand_kwargs(
+        [
+            {
+                "application_args": ["--cluster", cluster.name, "--run-id", "{{ run_id }}"],
+                "env_vars": credentials(cluster),
+            }
+            for cluster in SETTINGS.clusters
         ]
     )
     merge = SparkSubmitOperator(

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -94,6 +94,7 @@ class Sandbox:
         cluster_name: str,
         join: str | None,
         extra_broker_conf: Mapping[str, str],
+        java_options: Sequence[str],
         broker_heap: str,
         timeout: float,
     ):
@@ -103,6 +104,7 @@ class Sandbox:
         self.broker_name = broker_name
         self.cluster_name = cluster_name
         self.extra_broker_conf = dict(extra_broker_conf)
+        self._java_options = java_options
         self._ports = ports
         self._broker_heap = broker_heap
         self._namesrv = (
@@ -159,6 +161,12 @@ class Sandbox:
         self.stop_broker()
         self.start_broker()
 
+    def start_namesrv(self) -> None:
+        """Start the nameserver, again or without a broker."""
+        if self._namesrv is not None:
+            self._namesrv.launch()
+            self._namesrv.wait_until_ready()
+
     def stop_namesrv(self) -> None:
         """SIGTERM to the nameserver; brokers and clients go on without it for a while."""
         if self._namesrv is not None:
@@ -183,6 +191,7 @@ class Sandbox:
             "--add-opens=java.base/sun.nio.ch=ALL-UNNAMED",
             "--add-exports=java.base/jdk.internal.ref=ALL-UNNAMED",
             *options,
+            *self._java_options,
             *("-cp", f"{jars.folder(jars.ROCKETMQ)}/*", main, "-c", str(conf)),
         ]
 
@@ -231,6 +240,7 @@ def rocketmq(
     cluster_name: str = CLUSTER,
     join: str | None = None,
     extra_broker_conf: Mapping[str, str] | None = None,
+    java_options: Sequence[str] = (),
     broker_heap: str = "512m",
     timeout: float = START_SECONDS,
     stop_in_order: bool = True,
@@ -243,6 +253,7 @@ def rocketmq(
         cluster_name: the cluster's name in the route.
         join: another sandbox's `namesrv`: start only a broker, which registers there.
         extra_broker_conf: lines for `broker.conf`, on top of `BROKER_CONF`.
+        java_options: further options of both JVMs, such as the system properties `tls.*`.
         broker_heap: the broker's `-Xmx`.
         timeout: seconds that each of the two may take to start.
         stop_in_order: whether to stop them as an operator would, or kill them, which saves 8 to 14 s.
@@ -262,6 +273,7 @@ def rocketmq(
             cluster_name=cluster_name,
             join=join,
             extra_broker_conf=extra_broker_conf or {},
+            java_options=java_options,
             broker_heap=broker_heap,
             timeout=timeout,
         )

@@ -50,8 +50,9 @@ def _ask(address: str, code: int, fields: dict[str, str], body: bytes = b"") -> 
         connection.sendall(struct.pack(">II", 4 + len(header) + len(body), len(header)) + header + body)
         size, header_size = struct.unpack(">II", _read(connection, 8))
         answer = _read(connection, size - 4)
-    header_size &= 0xFFFFFF  # the first of its four bytes is the header's encoding
-    return json.loads(answer[:header_size])["code"], answer[header_size:]
+    binary, header_size = header_size >> 24, header_size & 0xFFFFFF
+    found = struct.unpack_from(">h", answer)[0] if binary else json.loads(answer[:header_size])["code"]
+    return found, answer[header_size:]
 
 
 def _read(connection: socket.socket, size: int) -> bytes:

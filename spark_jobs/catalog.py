@@ -15,7 +15,7 @@ def lake(settings: Settings) -> Catalog:
     kind = {"jdbc": "sql", "rest": "rest"}[settings.catalog.type]
     uri = settings.catalog_uri.removeprefix("jdbc:")
     if uri.startswith("sqlite:") and not uri.startswith("sqlite:///"):
-        uri = f"sqlite:///{uri.removeprefix('sqlite:')}"
+        uri = f"sqlite:///{uri.removeprefix('sqlite:')}?timeout={settings.catalog.lock_seconds}"
     return load_catalog(CATALOG, type=kind, uri=uri, warehouse=settings.warehouse)
 
 

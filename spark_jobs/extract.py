@@ -7,12 +7,15 @@ import sys
 import time
 import uuid
 
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from spark_jobs import tables
+from spark_jobs.failures import told
 from spark_jobs.ingest import publish, raw, report
-from spark_jobs.ingest.plan import Plan, plan, watch
-from spark_jobs.ingest.positions import Queue, booked
+from spark_jobs.ingest.plan import Plan, plan, watch, without
+from spark_jobs.ingest.positions import Positions, Queue, booked
 from spark_jobs.ingest.source import TopicSource
 from spark_jobs.rocketmq.datasource import RocketMQDataSource
 from spark_jobs.rocketmq.errors import RocketMQError
@@ -20,37 +23,52 @@ from spark_jobs.session import session
 from spark_jobs.settings import Cluster, Settings
 
 
-def extract(spark: SparkSession, cluster: Cluster, settings: Settings, run_id: str) -> Plan:
-    """Plan, read, audit and publish once; returns the plan, whose failures the caller reports."""
-    spark.dataSource.register(RocketMQDataSource)
-    before = booked(spark, settings, tables.RAW)
-    with TopicSource(cluster) as source:
+def planned(cluster: Cluster, settings: Settings, before: Positions) -> Plan:
+    """What to read of the cluster's trace topics, asked of its brokers now; failures are in the plan."""
+    with TopicSource(cluster, settings.extract) as source:
         queues: list[Queue] = []
         unreachable: dict[str, str] = {}
-        for topic in cluster.trace_topics:
+        for topic in cluster.topics:
             try:
                 queues += source.queues(topic)
             except RocketMQError as error:
-                unreachable[f"{cluster.name}/{topic}"] = str(error)
-        planned = plan(
+                unreachable[topic] = str(error)
+        found = plan(
             source,
             queues,
-            before.positions,
+            before,
             planned_at=int(time.time() * 1000),
             margin_ms=settings.extract.margin_seconds * 1000,
             max_offsets=settings.extract.max_offsets_per_run,
             expected_errors=(RocketMQError,),
         )
-    planned.failures.update(unreachable)
-    watch(
-        planned,
-        cluster,
-        {topic for topic in cluster.trace_topics if f"{cluster.name}/{topic}" not in unreachable},
-    )
-    report.planned(planned)
-    rows = raw.read(spark, cluster, planned, settings, run_id)
-    raw.write(spark, rows, planned, run_id, before.head)
-    return planned
+    found.failures.update({f"{cluster.name}/{topic}": why for topic, why in unreachable.items()})
+    watch(found, cluster, set(cluster.topics) - set(unreachable))
+    return found
+
+
+def extract(
+    spark: SparkSession, cluster: Cluster, settings: Settings, run_id: str
+) -> tuple[Plan, raw.Written]:
+    """Plan, read, audit and publish once; returns the plan, whose failures the caller reports.
+
+    A queue that cannot be read to its planned end is left out, and the others are read again without it.
+    """
+    spark.dataSource.register(RocketMQDataSource)
+    before = booked(spark, settings, tables.RAW)
+    todo = planned(cluster, settings, before.positions)
+    report.planned(todo)
+    while todo.positions != before.positions:
+        rows = raw.read(spark, cluster, todo, settings, run_id)
+        try:
+            return todo, raw.write(spark, rows, todo, run_id, before.head)
+        except (PySparkException, Py4JJavaError) as error:
+            found = raw.unreadable(error, todo)
+            if found is None:
+                raise
+            report.left_out(*found)
+            todo = without(todo, found[0], before.positions, found[1])
+    return todo, raw.Written({}, 0.0)  # nothing could be read: an empty commit would say nothing new
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -65,10 +83,10 @@ def main(argv: list[str] | None = None) -> int:
     started = time.monotonic()
     for attempt in publish.planning_again():
         with attempt:
-            done = extract(spark, cluster, settings, args.run_id)
-    report.extracted(done, time.monotonic() - started)
+            done, written = extract(spark, cluster, settings, args.run_id)
+    report.extracted(done, written, time.monotonic() - started)
     return 1 if done.failures else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(told(main))

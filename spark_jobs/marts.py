@@ -7,6 +7,7 @@ import sys
 import time
 
 from spark_jobs import tables
+from spark_jobs.failures import told
 from spark_jobs.ingest.positions import booked
 from spark_jobs.publish import report
 from spark_jobs.publish.inputs import Inputs
@@ -37,4 +38,4 @@ def main(argv: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(told(main))

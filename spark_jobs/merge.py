@@ -10,6 +10,7 @@ import uuid
 from pyspark.sql import SparkSession
 
 from spark_jobs import tables
+from spark_jobs.failures import told
 from spark_jobs.ingest import publish, report
 from spark_jobs.ingest.positions import booked
 from spark_jobs.session import session
@@ -48,4 +49,4 @@ def main(argv: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(told(main))

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import sys
+import tempfile
+from pathlib import Path
+from zipfile import ZipFile
 
 from pyspark.sql import SparkSession
 
 from spark_jobs import jars
-from spark_jobs.settings import Settings
+from spark_jobs.settings import PROJECT, Settings
 
 CATALOG = "lake"
 _LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
@@ -24,6 +28,7 @@ def submit_conf(settings: Settings) -> dict[str, str]:
         "spark.driver.extraJavaOptions": "-XX:-DontCompileHugeMethods",
         "spark.executor.extraJavaOptions": "-XX:-DontCompileHugeMethods",
         "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",  # the jobs show their own, in messages
         "spark.log.level": "WARN",
         **(_LOOPBACK if settings.spark_master.startswith("local") else {}),
         **settings.spark_conf,
@@ -40,6 +45,8 @@ def session_conf(settings: Settings) -> dict[str, str]:
         f"{catalog}.warehouse": settings.warehouse,
         f"{catalog}.jdbc.schema-version": "V1",
         f"{catalog}.cache-enabled": "false",
+        # For SQLite, which lets one process write at a time; other drivers know no such property.
+        f"{catalog}.jdbc.busy_timeout": str(settings.catalog.lock_seconds * 1000),
         "spark.sql.defaultCatalog": CATALOG,
         "spark.sql.catalogImplementation": "in-memory",
         "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
@@ -62,4 +69,18 @@ def session(name: str, settings: Settings) -> SparkSession:
     builder = SparkSession.builder.appName(name)
     if "PYSPARK_GATEWAY_PORT" not in os.environ:
         builder = builder.master(settings.spark_master).config(map={**submit_conf(settings)})
-    return builder.config(map={**session_conf(settings)}).getOrCreate()
+    spark = builder.config(map={**session_conf(settings)}).getOrCreate()
+    if not str(spark.sparkContext.master).startswith("local"):
+        _ship(spark)
+    return spark
+
+
+def _ship(spark: SparkSession) -> None:
+    """Send `spark_jobs` to the executors; the third-party packages must be installed there."""
+    folder = tempfile.TemporaryDirectory(prefix="spark_jobs")
+    atexit.register(folder.cleanup)  # executors fetch the file as long as the application runs
+    package = Path(folder.name) / "spark_jobs.zip"
+    with ZipFile(package, "w") as archive:
+        for file in sorted(PROJECT.glob("spark_jobs/**/*.py")):
+            archive.write(file, file.relative_to(PROJECT))
+    spark.sparkContext.addPyFile(str(package))

@@ -12,13 +12,15 @@ from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
     SettingsConfigDict,
     TomlConfigSettingsSource,
 )
+
+from spark_jobs.rocketmq.namespace import with_namespace
 
 PROJECT = Path(__file__).resolve().parent.parent
 DEFAULT_TRACE_TOPIC = "RMQ_SYS_TRACE_TOPIC"
@@ -28,17 +30,49 @@ class _Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
+class ClusterTls(_Section):
+    """How to speak TLS with a cluster; the files must be on the driver and on every executor."""
+
+    ca_file: str | None = Field(default=None, description="PEM authorities to trust; unset: the system's")
+    cert_file: str | None = Field(default=None, description="PEM certificate of this client")
+    key_file: str | None = Field(default=None, description="PEM key of this client")
+    verify: bool = Field(default=True, description="check the server's certificate")
+
+
 class Cluster(_Section):
     """One RocketMQ cluster and the trace topics to read from it."""
 
     name: str = Field(pattern=r"^[A-Za-z0-9_.-]+$")
     namesrv: list[str] = Field(min_length=1, description="nameservers, each host:port")
     trace_topics: list[str] = Field(default=[DEFAULT_TRACE_TOPIC], min_length=1)
+    namespace: str | None = Field(
+        default=None, description="of the instance that the topics belong to; system topics have none"
+    )
     credentials_env: str | None = Field(
         default=None,
         description="prefix of the variables <prefix>_ACCESS_KEY, <prefix>_SECRET_KEY and, "
         "where one is used, <prefix>_SECURITY_TOKEN",
     )
+    airflow_conn_id: str | None = Field(
+        default=None,
+        description="Airflow connection that the DAGs fill those variables from: login is the access key, "
+        "password the secret key, the extra `security_token` the token",
+    )
+    tls: ClusterTls | None = Field(default=None, description="unset: plain TCP")
+    consumer_group: str | None = Field(
+        default=None, description="group that pulls name; unset: TOOLS_CONSUMER, which every broker has"
+    )
+
+    @property
+    def topics(self) -> list[str]:
+        """The trace topics by their names on the broker."""
+        return [with_namespace(topic, self.namespace) for topic in self.trace_topics]
+
+    @model_validator(mode="after")
+    def _connection_fills_variables(self) -> Cluster:
+        if self.airflow_conn_id and not self.credentials_env:
+            raise ValueError("airflow_conn_id needs credentials_env: the variables that it fills")
+        return self
 
     @field_validator("namesrv", mode="before")
     @classmethod
@@ -61,6 +95,9 @@ class Catalog(_Section):
     type: Literal["jdbc", "rest"] = "jdbc"
     uri: str | None = Field(default=None, description="jdbc:… or http(s)://…, without credentials")
     warehouse: str | None = Field(default=None, description="file://…, s3://…")
+    lock_seconds: int = Field(
+        default=60, ge=1, description="how long to wait while another process holds the SQLite file"
+    )
 
 
 class Extract(_Section):

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
-from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random
+from tenacity import Retrying, retry_if_exception, retry_if_exception_type, stop_after_attempt, wait_random
 
 from spark_jobs.tables import Table
 
@@ -48,11 +48,13 @@ def branch(spark: SparkSession, table: Table, purpose: str, base: int | None) ->
         spark.createDataFrame([], table.schema).writeTo(table.full_name).append()
         raise PublishRefused(f"{table.full_name} had no main yet")
     name = f"{purpose}_{uuid.uuid4().hex[:12]}"
-    spark.sql(f"alter table {table.full_name} create branch {name} as of version {base} retain 1 days")
+    _move_refs(
+        spark, f"alter table {table.full_name} create branch {name} as of version {base} retain 1 days"
+    )
     try:
         yield name
     finally:
-        spark.sql(f"alter table {table.full_name} drop branch if exists {name}")
+        _move_refs(spark, f"alter table {table.full_name} drop branch if exists {name}")
 
 
 def append(rows: DataFrame, table: Table, branch_name: str, properties: dict[str, str]) -> None:
@@ -81,11 +83,27 @@ def fast_forward(spark: SparkSession, table: str, branch_name: str) -> None:
         PublishRefused: main has moved since the branch was made.
     """
     try:
-        spark.sql(f"call lake.system.fast_forward('{table}', 'main', '{branch_name}')").collect()
+        _move_refs(spark, f"call lake.system.fast_forward('{table}', 'main', '{branch_name}')")
     except (PySparkException, Py4JJavaError) as error:
         if "not an ancestor" in str(error):
             raise PublishRefused(f"{table}: main moved while {branch_name} was written") from error
         raise
+
+
+def _move_refs(spark: SparkSession, statement: str) -> None:
+    """Run a statement that makes, moves or drops a branch, again if another commit came between.
+
+    Iceberg tries appends again by itself, and these not: it fails with CommitFailedException, having
+    changed nothing. Each attempt looks at main anew, so a fast-forward stays a compare-and-set.
+    """
+    for attempt in Retrying(
+        retry=retry_if_exception(lambda error: "CommitFailedException" in str(error)),
+        stop=stop_after_attempt(8),
+        wait=wait_random(0.05, 0.5),
+        reraise=True,
+    ):
+        with attempt:
+            spark.sql(statement).collect()
 
 
 def planning_again() -> Retrying:

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import json
+import re
+import time
 from collections import defaultdict
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import reduce
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from spark_jobs.ingest import publish
-from spark_jobs.ingest.plan import Gap, Plan
+from spark_jobs.ingest import progress, publish
+from spark_jobs.ingest.plan import Plan
 from spark_jobs.ingest.positions import OFFSETS, RUN_ID, Queue, Range, to_json, within
+from spark_jobs.ingest.source import options
+from spark_jobs.ingest.step import Gap
+from spark_jobs.rocketmq.errors import Place
 from spark_jobs.settings import Cluster, Settings
 from spark_jobs.tables import INGEST_GAPS, RAW
 
@@ -22,17 +28,9 @@ def read(spark: SparkSession, cluster: Cluster, plan: Plan, settings: Settings, 
     by_topic: dict[str, list[Range]] = defaultdict(list)
     for each in plan.ranges:
         by_topic[each.queue.trace_topic].append(each)
-    options = {
-        "cluster": cluster.name,
-        "namesrv": ";".join(cluster.namesrv),
-        "maxOffsetsPerPartition": str(settings.extract.max_offsets_per_partition),
-        "maxInflatedBytes": str(settings.extract.max_inflated_bytes),
-    }
-    if cluster.credentials_env:
-        options["credentialsEnv"] = cluster.credentials_env
     frames = [
         spark.read.format("rocketmq")
-        .options(**options)
+        .options(**options(cluster, settings.extract))
         .option("topic", topic)
         .option("startingOffsets", _offset_map({r.queue: r.start for r in ranges}))
         .option("endingOffsets", _offset_map({r.queue: r.end for r in ranges}))
@@ -55,28 +53,69 @@ def _offset_map(values: dict[Queue, int]) -> str:
     return json.dumps(nested)
 
 
-def write(spark: SparkSession, rows: DataFrame, plan: Plan, run_id: str, base: int | None) -> int:
-    """Publish the rows with the positions of the plan, made on snapshot `base`; returns the number of messages.
+@dataclass(frozen=True)
+class Stored:
+    """What was written of one queue."""
+
+    messages: int
+    size: int  # bytes, as the broker stores the messages
+
+
+@dataclass(frozen=True)
+class Written:
+    """What one publication wrote; `seconds` is the time that reading and writing took."""
+
+    queues: dict[Queue, Stored]
+    seconds: float
+
+    @property
+    def messages(self) -> int:
+        return sum(each.messages for each in self.queues.values())
+
+    @property
+    def size(self) -> int:
+        return sum(each.size for each in self.queues.values())
+
+
+def write(spark: SparkSession, rows: DataFrame, plan: Plan, run_id: str, base: int | None) -> Written:
+    """Publish the rows with the positions of the plan, made on snapshot `base`.
 
     Raises:
         publish.PublishRefused: another extraction was first.
         publish.AuditFailed: the branch does not hold exactly the planned offsets.
+        PySparkException, Py4JJavaError: a range could not be read; see `unreadable`.
     """
     properties = {OFFSETS: to_json(plan.positions), RUN_ID: run_id}
     with publish.branch(spark, RAW, "extract", base) as branch:
-        publish.append(rows, RAW, branch, properties)
-        messages = _audit(spark, branch, plan)
+        started = time.monotonic()
+        with progress.of(spark, sum(each.end - each.start for each in plan.ranges)):
+            publish.append(rows, RAW, branch, properties)
+        seconds = time.monotonic() - started
+        written = _audit(spark, branch, plan)
         if plan.gaps:
             _record_gaps(spark, plan.gaps, plan.planned_at, run_id)
         publish.fast_forward(spark, RAW.full_name, branch)
-    return messages
+    return Written(written, seconds)
 
 
-def _audit(spark: SparkSession, branch: str, plan: Plan) -> int:
+def unreadable(error: Exception, plan: Plan) -> tuple[Queue, str] | None:
+    """The planned queue whose reading ended a Spark job, and why; None where it ended for another reason.
+
+    What a task raises reaches the driver as text: the reader's errors name their queue (`Place`).
+    """
+    for each in plan.ranges:
+        queue = each.queue
+        place = str(Place(queue.cluster, queue.trace_topic, queue.broker, queue.queue_id))
+        if found := re.search(rf"(?m)\b{re.escape(place)}\b[^\n]*", str(error)):
+            return queue, found[0]
+    return None
+
+
+def _audit(spark: SparkSession, branch: str, plan: Plan) -> dict[Queue, Stored]:
     """Every planned offset is there once, and the last message of each queue is the planned one."""
     ranges = plan.ranges
     if not ranges:
-        return 0
+        return {}
     keys = ["cluster", "trace_topic", "broker", "queue_id"]
     found = {
         Queue(*[row[k] for k in keys]): row
@@ -85,6 +124,7 @@ def _audit(spark: SparkSession, branch: str, plan: Plan) -> int:
         .agg(
             F.count("*").alias("rows"),
             F.countDistinct("queue_offset").alias("offsets"),
+            F.sum("stored_size").alias("size"),
             F.expr("max_by(struct(unix_millis(store_time) as ms, body_crc as crc), queue_offset)").alias(
                 "last"
             ),
@@ -107,7 +147,7 @@ def _audit(spark: SparkSession, branch: str, plan: Plan) -> int:
         raise publish.AuditFailed(
             f"{RAW.full_name}: " + "; ".join(wrong) + ". Nothing was published; run the extraction again"
         )
-    return sum(row.rows for row in found.values())
+    return {queue: Stored(row.rows, row.size or 0) for queue, row in found.items()}
 
 
 def _record_gaps(spark: SparkSession, gaps: list[Gap], detected_at: int, run_id: str) -> None:

@@ -8,6 +8,8 @@ from rich.console import Console
 from rich.table import Table
 
 from spark_jobs.ingest.plan import Plan
+from spark_jobs.ingest.positions import Queue
+from spark_jobs.ingest.raw import Stored, Written
 
 _console = Console(stderr=True, width=140)
 
@@ -21,28 +23,44 @@ def planned(plan: Plan) -> None:
             f"[bold yellow]gap[/] queue {gap.missing.queue}: offsets {gap.missing.start} to {gap.missing.end - 1} "
             "were deleted by the broker before they were read; recorded in lake.ops.ingest_gaps"
         )
-    for failure in plan.failures.values():
-        _console.print(f"[bold red]failed[/] {failure}")
 
 
-def extracted(plan: Plan, seconds: float) -> None:
-    """Print a line a queue: what was read, how far it is complete, what is left."""
+def left_out(queue: Queue, why: str) -> None:
+    """Print that a queue could not be read to its planned end, and that the others go on."""
+    _console.print(f"[bold red]failed[/] queue {queue} is left out, the others are read: {why}")
+
+
+def extracted(plan: Plan, written: Written, seconds: float) -> None:
+    """Print a line a queue (what was read, what is left, how far it is complete), then the totals."""
     table = Table(title="extracted", title_justify="left")
-    for heading in ("queue", "from", "to", "messages", "lag", "complete to (UTC)"):
+    for heading in ("queue", "from", "to", "messages", "MB", "lag", "complete to (UTC)"):
         table.add_column(heading, justify="left" if heading == "queue" else "right")
     for step in plan.steps:
+        stored = written.queues.get(step.range.queue, Stored(0, 0))
         complete_to = datetime.fromtimestamp(step.position.complete_to / 1000, UTC)
         table.add_row(
             str(step.range.queue),
             str(step.range.start),
             str(step.range.end),
-            str(step.range.end - step.range.start),
+            str(stored.messages),
+            f"{stored.size / 1e6:.1f}",
             str(step.lag),
             f"{complete_to:%Y-%m-%d %H:%M:%S}",
         )
     _console.print(table)
-    count = sum(r.end - r.start for r in plan.ranges)
-    _console.print(f"{count} messages in {seconds:.1f} s; {len(plan.failures)} failed", highlight=False)
+    rate = ""
+    if written.seconds:
+        rate = (
+            f"read and written in {written.seconds:.1f} s: {written.messages / written.seconds:,.0f} messages/s, "
+            f"{written.size / written.seconds / 1e6:.1f} MB/s; "
+        )
+    _console.print(
+        f"{written.messages} messages, {written.size / 1e6:.1f} MB, in {seconds:.1f} s; {rate}"
+        f"lag {sum(step.lag for step in plan.steps)}; {len(plan.failures)} failed",
+        highlight=False,
+    )
+    for failure in plan.failures.values():
+        _console.print(f"[bold red]failed[/] {failure}")
 
 
 def merged(records: int, seconds: float) -> None:

@@ -6,10 +6,30 @@ from typing import Self
 
 from spark_jobs.ingest.positions import Queue
 from spark_jobs.rocketmq import route
-from spark_jobs.rocketmq.acl import Credentials
-from spark_jobs.rocketmq.client import Client
+from spark_jobs.rocketmq.client import Bounds
 from spark_jobs.rocketmq.message import Message
-from spark_jobs.settings import Cluster
+from spark_jobs.rocketmq.options import Options
+from spark_jobs.settings import Cluster, Extract
+
+
+def options(cluster: Cluster, extract: Extract) -> dict[str, str]:
+    """The options of the data source `rocketmq` for a cluster: all but the topic and its offsets."""
+    given: dict[str, str | None] = {
+        "cluster": cluster.name,
+        "namesrv": ";".join(cluster.namesrv),
+        "maxOffsetsPerPartition": str(extract.max_offsets_per_partition),
+        "maxInflatedBytes": str(extract.max_inflated_bytes),
+        "credentialsEnv": cluster.credentials_env,
+        "consumerGroup": cluster.consumer_group,
+    }
+    if cluster.tls:
+        given |= {
+            "tls": "true" if cluster.tls.verify else "insecure",
+            "tlsCaFile": cluster.tls.ca_file,
+            "tlsCertFile": cluster.tls.cert_file,
+            "tlsKeyFile": cluster.tls.key_file,
+        }
+    return {name: value for name, value in given.items() if value is not None}
 
 
 class TopicSource:
@@ -18,12 +38,11 @@ class TopicSource:
     Every call raises `RocketMQError` where the broker is away or refuses.
     """
 
-    def __init__(self, cluster: Cluster):
-        prefix = cluster.credentials_env
+    def __init__(self, cluster: Cluster, extract: Extract):
+        """Nothing is asked yet; raises ValueError where a secret or a TLS file is missing."""
         self._cluster = cluster.name
-        self._client = Client(
-            cluster.namesrv, cluster.name, credentials=Credentials.from_env(prefix) if prefix else None
-        )
+        topic = cluster.topics[0]  # the data source reads one; the client serves them all
+        self._client = Options.parse({**options(cluster, extract), "topic": topic}).client()
         self._routes: dict[Queue, route.Queue] = {}
 
     def __enter__(self) -> Self:
@@ -41,10 +60,9 @@ class TopicSource:
             found.append(queue)
         return found
 
-    def bounds(self, queue: Queue) -> tuple[int, int]:
-        """The smallest offset that the broker still has, and the one after the largest."""
-        each = self._routes[queue]
-        return self._client.min_offset(each), self._client.max_offset(each)
+    def bounds(self, queue: Queue) -> Bounds:
+        """What the queue's master has of it or, where that is away, a slave."""
+        return self._client.bounds(self._routes[queue])
 
     def message_at(self, queue: Queue, offset: int) -> Message | None:
         """The message at the offset; None where the broker has none there."""

@@ -36,6 +36,11 @@ def final(error: RocketMQError, broker_id: int) -> bool:
     return broker_id == MASTER_ID and not isinstance(error, PASSING)
 
 
+def _back_off(failures: int) -> None:
+    """Wait, longer after each failure, and not all clients at once."""
+    time.sleep(_BACK_OFF_SECONDS[min(failures, len(_BACK_OFF_SECONDS)) - 1] * random.uniform(0.8, 1.2))
+
+
 @dataclass(frozen=True, slots=True)
 class Access:
     """How a cluster is spoken to.
@@ -88,6 +93,18 @@ class Brokers:
             Unreachable: no nameserver answers.
             RocketMQError: a nameserver refuses, or answers nonsense.
         """
+        failures = 0
+        while True:
+            try:
+                return self._queues_now(topic)
+            except ConnectionLost:
+                failures += 1
+                if failures >= self.access.attempts:
+                    raise
+            _back_off(failures)
+
+    def _queues_now(self, topic: str) -> list[Queue]:
+        """`queues`, each nameserver asked once."""
         routes: list[list[Queue]] = []
         silent: list[ConnectionLost] = []
         unknown: RocketMQError | None = None
@@ -123,8 +140,10 @@ class Brokers:
                 raise
         return self._route(address, topic)
 
-    def ask(self, queue: Queue, once: Callable[[Connection, Place], _Answer]) -> _Answer:
-        """What `once` returns, given a connection to a broker of the queue; made again while connections get lost.
+    def ask(self, queue: Queue, once: Callable[[Connection, Place], _Answer]) -> tuple[_Answer, int]:
+        """What `once` returns, given a connection to a broker of the queue, and the id of the broker that answered.
+
+        It is asked again while connections get lost.
 
         Raises:
             RocketMQError: what `once` raises, or the last lost connection.
@@ -135,7 +154,7 @@ class Brokers:
             try:
                 connection, broker_id = self.open(queue, failures, cached=True)
                 address = connection.address
-                return once(connection, self.place(queue, connection))
+                return once(connection, self.place(queue, connection)), broker_id
             except RocketMQError as error:
                 self._drop(address)
                 failures += 1
@@ -146,9 +165,9 @@ class Brokers:
 
     def pause(self, queue: Queue, failures: int) -> Queue:
         """Wait before the next attempt, and take the queue's addresses from a fresh route if there is one."""
-        time.sleep(_BACK_OFF_SECONDS[min(failures, len(_BACK_OFF_SECONDS)) - 1] * random.uniform(0.8, 1.2))
+        _back_off(failures)
         try:
-            fresh = self.queues(queue.topic)
+            fresh = self._queues_now(queue.topic)
         except (ConnectionLost, TopicNotFound):
             return queue
         return next((q for q in fresh if (q.broker, q.queue_id) == (queue.broker, queue.queue_id)), queue)

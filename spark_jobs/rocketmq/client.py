@@ -18,18 +18,25 @@ from spark_jobs.rocketmq.errors import (
     RocketMQError,
     ShortRange,
 )
-from spark_jobs.rocketmq.message import MAX_INFLATED_BYTES, Message, decode_messages
+from spark_jobs.rocketmq.message import MAX_INFLATED_BYTES, Message
+from spark_jobs.rocketmq.pulling import Pull, Pulled
 from spark_jobs.rocketmq.reading import RangeRead
 from spark_jobs.rocketmq.route import Queue
 
 
 @dataclass(frozen=True, slots=True)
-class Pulled:
-    """A pull's answer: the messages, and [min_offset, max_offset) as the broker has it."""
+class Bounds:
+    """What one broker has of a queue: the offsets [min_offset, max_offset).
 
-    messages: list[Message]
+    Attributes:
+        min_offset: the first offset that it still has.
+        max_offset: the offset that the next message will get.
+        from_master: the master said so. A slave may lag behind it: its max is no proof of the queue's end.
+    """
+
     min_offset: int
     max_offset: int
+    from_master: bool = True
 
 
 class Client:
@@ -49,7 +56,7 @@ class Client:
         timeout: float = 10.0,
         connect_timeout: float = 3.0,
         attempts: int = 4,
-        pulls_in_flight: int = 32,
+        pulls_in_flight: int = 64,
         max_inflated_bytes: int = MAX_INFLATED_BYTES,
         consumer_group: str = requests.TOOLS_CONSUMER,
     ) -> None:
@@ -108,6 +115,18 @@ class Client:
         """The offset that the next message will get; errors as of `pull`."""
         return self._offset(queue, requests.GET_MAX_OFFSET, requests.offset_of(queue.topic, queue.queue_id))
 
+    def bounds(self, queue: Queue) -> Bounds:
+        """Both offsets from one and the same broker; errors as of `pull`."""
+
+        def once(connection: Connection, place: Place) -> tuple[int, int]:
+            # Min first: it only rises, so it is never above a max that was asked for later.
+            fields = requests.offset_of(queue.topic, queue.queue_id)
+            low = _offset(connection, place, requests.GET_MIN_OFFSET, fields)
+            return low, max(low, _offset(connection, place, requests.GET_MAX_OFFSET, fields))
+
+        (low, high), broker_id = self._brokers.ask(queue, once)
+        return Bounds(low, high, broker_id == MASTER_ID)
+
     def offset_at(self, queue: Queue, timestamp_ms: int) -> int:
         """The first offset stored at or after a time (broker's clock), or the max offset; errors as of `pull`."""
         fields = requests.offset_by_time(queue.topic, queue.queue_id, timestamp_ms)
@@ -116,26 +135,15 @@ class Client:
     def pull(self, queue: Queue, offset: int, max_messages: int = 32) -> Pulled:
         """One pull: messages from `offset` on, maybe fewer than asked for; none at the end of the queue.
 
+        A message that cannot be taken apart comes as `read` gives it: its bytes are its body, `body_error` says why.
+
         Raises:
             OffsetMoved: the broker has other offsets.
             ConnectionLost: the broker cannot be asked, `attempts` times.
             TopicNotFound, QueueNotFound, AccessDenied, BrokerError: the broker refuses.
         """
-
-        def once(connection: Connection, place: Place) -> Pulled:
-            fields = requests.pull(queue.topic, queue.queue_id, offset, max_messages, self._group)
-            frame = connection.call(requests.PULL_MESSAGE, fields)
-            if frame.code not in (requests.SUCCESS, requests.PULL_NOT_FOUND, requests.PULL_RETRY_IMMEDIATELY):
-                raise requests.failure(frame, place, f"pull of {max_messages} messages at offset {offset}")
-            messages = (
-                [m for m in decode_messages(frame.body, self._max_inflated_bytes) if m.queue_offset >= offset]
-                if frame.code == requests.SUCCESS
-                else []
-            )
-            low, high = (requests.number(frame, name, place) for name in ("minOffset", "maxOffset"))
-            return Pulled(messages, low, high)
-
-        return self._brokers.ask(queue, once)
+        asked = Pull(queue, offset, max_messages, self._group, self._max_inflated_bytes)
+        return self._brokers.ask(queue, asked.answer)[0]
 
     def message_at(self, queue: Queue, offset: int) -> Message | None:
         """The message at an offset; None if the broker has none there (expired, or not written yet).
@@ -180,7 +188,10 @@ class Client:
                 connection, broker_id = self._brokers.open(queue, failures)
                 reading = self._reading(connection, queue, position, end, depth)
                 for batch in reading.batches():
-                    yield [self._second_look(queue, message) for message in batch]
+                    yield [
+                        message if message.body_error is None else self._second_look(queue, message)
+                        for message in batch
+                    ]
                     position, failures = reading.position, 0
             except RocketMQError as error:
                 failures += 1
@@ -197,7 +208,7 @@ class Client:
 
     def _second_look(self, queue: Queue, message: Message) -> Message:
         """A message whose CRC is wrong, as a slave, if there is one, and new connections give it."""
-        if message.body_error is None or not message.body_error.startswith("crc:"):
+        if not str(message.body_error).startswith("crc:"):
             return message
         offset = message.queue_offset
         for turn in range(1, 1 + len(queue.addresses)):
@@ -221,10 +232,11 @@ class Client:
         )
 
     def _offset(self, queue: Queue, code: int, fields: dict[str, str]) -> int:
-        def once(connection: Connection, place: Place) -> int:
-            frame = connection.call(code, fields)
-            if frame.code != requests.SUCCESS:
-                raise requests.failure(frame, place, f"request {code} for an offset")
-            return requests.number(frame, "offset", place)
+        return self._brokers.ask(queue, lambda connection, place: _offset(connection, place, code, fields))[0]
 
-        return self._brokers.ask(queue, once)
+
+def _offset(connection: Connection, place: Place, code: int, fields: dict[str, str]) -> int:
+    frame = connection.call(code, fields)
+    if frame.code != requests.SUCCESS:
+        raise requests.failure(frame, place, f"request {code} for an offset")
+    return requests.number(frame, "offset", place)

@@ -6,6 +6,7 @@ Not for several threads: whoever holds a connection sends and receives in turn.
 from __future__ import annotations
 
 import contextlib
+import ipaddress
 import socket
 import ssl
 import time
@@ -19,6 +20,10 @@ from spark_jobs.rocketmq.frames import Frame
 from spark_jobs.rocketmq.requests import GO_AWAY
 
 _MAX_OPAQUE = 2**31 - 1
+# Room for a few answers of the size that a broker sends, so that one call of the kernel can bring several.
+_BUFFER_BYTES = 512 * 1024
+# Requests that are sent in one go, which saves calls of the kernel. Many more, and the broker waits for us.
+_SENT_TOGETHER = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +62,15 @@ def split_address(address: str) -> tuple[str, int]:
         ValueError: it is none of these.
     """
     host, _, port = address.strip().rpartition(":")
-    if not host or not port.isdecimal() or not 0 < int(port) < 65536:
-        raise ValueError(f"address {address!r} is not host:port")
-    return host.removeprefix("[").removesuffix("]"), int(port)
+    host = host.removeprefix("[").removesuffix("]")
+    try:
+        if ":" in host:
+            ipaddress.IPv6Address(host)  # else `::1`, where the port is missing, would be the host `:`
+        if host and port.isdecimal() and 0 < int(port) < 65536:
+            return host, int(port)
+    except ValueError:
+        pass
+    raise ValueError(f"address {address[:200]!r} is not host:port")
 
 
 class Connection:
@@ -92,6 +103,9 @@ class Connection:
         self._credentials = credentials
         self._opaque = 0
         self.in_flight: set[int] = set()
+        self._buffer = memoryview(bytearray(_BUFFER_BYTES))
+        self._begin = self._end = 0  # what was received and not yet given out
+        self._unsent: list[bytes] = []
         try:
             self._socket = socket.create_connection((host, port), connect_timeout)
         except OSError as error:
@@ -117,7 +131,7 @@ class Connection:
             self._socket.close()
 
     def send(self, code: int, fields: dict[str, str], body: bytes = b"") -> int:
-        """Send a request and return the id (opaque) that its answer will carry.
+        """Send a request, at the latest when `receive` has to wait, and return the id (opaque) of its answer.
 
         Raises:
             ConnectionLost: the connection has ended.
@@ -125,19 +139,16 @@ class Connection:
         if self._credentials is not None:
             fields = sign(self._credentials, fields, body)
         self._opaque = opaque = self._opaque % _MAX_OPAQUE + 1
-        try:
-            self._socket.sendall(frames.encode(code, opaque, fields, body))
-        except OSError as error:
-            raise ConnectionLost(
-                f"the connection to {self.address} was lost while sending: {error}"
-            ) from None
+        self._unsent.append(frames.encode(code, opaque, fields, body))
         self.in_flight.add(opaque)
+        if len(self._unsent) >= _SENT_TOGETHER:
+            self._flush()
         return opaque
 
     def receive(self) -> Frame:
         """The next answer, to whichever request in flight.
 
-        Requests of the broker to its clients are skipped. The body is valid as long as it is referred to.
+        Requests of the broker to its clients are skipped.
 
         Raises:
             RequestTimeout: none came in time. The connection is of no use any more.
@@ -162,24 +173,59 @@ class Connection:
             if frame.opaque == opaque:
                 return frame
 
-    def _read(self, size: int, deadline: float) -> bytearray:
-        buffer = bytearray(size)
-        view = memoryview(buffer)
-        while view:
-            try:
-                count = self._socket.recv_into(view)
-            except TimeoutError:
-                count = -1
-            except OSError as error:
-                raise ConnectionLost(f"the connection to {self.address} was lost: {error}") from None
-            if count == 0:
-                raise ConnectionLost(
-                    f"{self.address} closed the connection with {len(view)} bytes still to come"
-                )
-            if count < 0 or time.monotonic() > deadline:
-                raise RequestTimeout(
-                    f"{self.address} did not answer within {self._timeout:g} s "
-                    f"({len(self.in_flight)} requests in flight)"
-                )
-            view = view[count:]
-        return buffer
+    def _read(self, size: int, deadline: float) -> memoryview:
+        """The next `size` bytes, to be used before the next call."""
+        have = self._end - self._begin
+        if have < size:
+            if size > len(self._buffer):
+                return self._read_long(size, deadline)
+            if self._begin + size > len(self._buffer):
+                self._buffer[:have] = self._buffer[self._begin : self._end]
+                self._begin, self._end = 0, have
+            while self._end - self._begin < size:
+                missing = size - (self._end - self._begin)
+                self._end += self._receive_into(self._buffer[self._end :], missing, deadline)
+        begin, self._begin = self._begin, self._begin + size
+        view = self._buffer[begin : self._begin]
+        if self._begin == self._end:
+            self._begin = self._end = 0
+        return view
+
+    def _read_long(self, size: int, deadline: float) -> memoryview:
+        """As `_read`, for more than the buffer holds."""
+        view = memoryview(bytearray(size))
+        have = self._end - self._begin
+        view[:have] = self._buffer[self._begin : self._end]
+        self._begin = self._end = 0
+        while have < size:
+            have += self._receive_into(view[have:], size - have, deadline)
+        return view
+
+    def _flush(self) -> None:
+        """Send what waits: several requests cost as much as one."""
+        data = b"".join(self._unsent)
+        self._unsent.clear()
+        try:
+            self._socket.sendall(data)
+        except OSError as error:
+            raise ConnectionLost(
+                f"the connection to {self.address} was lost while sending: {error}"
+            ) from None
+
+    def _receive_into(self, view: memoryview, missing: int, deadline: float) -> int:
+        if self._unsent:
+            self._flush()
+        try:
+            count = self._socket.recv_into(view)
+        except TimeoutError:
+            count = -1
+        except OSError as error:
+            raise ConnectionLost(f"the connection to {self.address} was lost: {error}") from None
+        if count == 0:
+            raise ConnectionLost(f"{self.address} closed the connection with {missing} bytes still to come")
+        if count < 0 or time.monotonic() > deadline:
+            raise RequestTimeout(
+                f"{self.address} did not answer within {self._timeout:g} s "
+                f"({len(self.in_flight)} requests in flight)"
+            )
+        return count

@@ -20,7 +20,7 @@ class RocketMQDataSource(DataSource):
     Options (all strings, names without regard to case; an unknown one is an error):
 
     - `namesrv`: nameservers `host:port`, separated by `;`. Needed.
-    - `topic`: the topic. Needed.
+    - `topic`: the topic. Needed. `namespace`: of the instance that it belongs to; default none.
     - `cluster`: text for the column `cluster`; default empty.
     - `startingOffsets`, `endingOffsets`: `earliest`, `latest`, a time (ms since 1970, or ISO 8601 in UTC; the first
       message stored at or after it) or a JSON map `{"<broker>": {"<queue id>": <offset>}}`, start included and end
@@ -32,7 +32,7 @@ class RocketMQDataSource(DataSource):
       is one, `<prefix>_SECURITY_TOKEN`, on the driver and on every executor.
     - `consumerGroup` (TOOLS_CONSUMER): the group that pulls name. No offset is ever committed.
     - `tls` (`false`; `true`, or `insecure` without a check of certificates), `tlsCaFile`, `tlsCertFile`, `tlsKeyFile`.
-    - `timeoutMs` (10000): how long to wait for one answer. `pullsInFlight` (32): pulls on the way in one task.
+    - `timeoutMs` (10000): how long to wait for one answer. `pullsInFlight` (64): pulls on the way in one task.
 
     A queue that cannot be asked, or does not give every message of its range, fails the query. Filters on `broker`,
     `queue_id` and `queue_offset` narrow what is read, if `spark.sql.python.filterPushdown.enabled` is true.

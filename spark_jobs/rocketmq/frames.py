@@ -28,18 +28,21 @@ _INT = Struct(">i")
 _LENGTHS = Struct(">iI")
 _SHORT = Struct(">h")
 _BINARY_HEAD = Struct(">hbhiii")
+# `json.dumps` with separators makes an encoder for every call.
+_to_json = json.JSONEncoder(separators=(",", ":")).encode
+_from_json = json.JSONDecoder().decode
 
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """One decoded frame. `body` is a view into the buffer that was given to `decode`."""
+    """One decoded frame. `body` is a copy, so the buffer that was given to `decode` can be used again."""
 
     code: int
     opaque: int
     flag: int
     remark: str
     fields: dict[str, str]
-    body: memoryview
+    body: bytes
 
     @property
     def is_response(self) -> bool:
@@ -48,7 +51,7 @@ class Frame:
 
 def encode(code: int, opaque: int, fields: dict[str, str], body: bytes = b"", flag: int = 0) -> bytes:
     """The bytes of a frame with a JSON header; `fields` are the header's `extFields`."""
-    header = json.dumps(
+    header = _to_json(
         {
             "code": code,
             "language": _LANGUAGE,
@@ -57,8 +60,7 @@ def encode(code: int, opaque: int, fields: dict[str, str], body: bytes = b"", fl
             "flag": flag,
             "serializeTypeCurrentRPC": "JSON",
             "extFields": fields,
-        },
-        separators=(",", ":"),
+        }
     ).encode()
     return b"".join((_LENGTHS.pack(4 + len(header) + len(body), len(header)), header, body))
 
@@ -91,7 +93,7 @@ def decode(payload: bytes | bytearray | memoryview) -> Frame:
     codec, size = (mark >> 24) & 0xFF, mark & 0xFFFFFF
     if size > min(len(view) - 4, MAX_HEADER_BYTES):
         raise ProtocolError(f"a frame of {len(view)} bytes announces a header of {size}")
-    header, body = view[4 : 4 + size], view[4 + size :]
+    header, body = view[4 : 4 + size], bytes(view[4 + size :])
     if codec == JSON_CODEC:
         return _decode_json(header, body)
     if codec == BINARY_CODEC:
@@ -99,16 +101,16 @@ def decode(payload: bytes | bytearray | memoryview) -> Frame:
     raise ProtocolError(f"header codec {codec} is neither JSON (0) nor binary (1)")
 
 
-def _decode_json(header: memoryview, body: memoryview) -> Frame:
+def _decode_json(header: memoryview, body: bytes) -> Frame:
     try:
-        parsed = json.loads(bytes(header))
+        parsed = _from_json(str(header, "utf-8"))
         fields = parsed.get("extFields") or {}
         return Frame(
             code=int(parsed["code"]),
             opaque=int(parsed["opaque"]),
             flag=int(parsed.get("flag", 0)),
             remark=str(parsed.get("remark") or ""),
-            fields={str(name): str(value) for name, value in fields.items() if value is not None},
+            fields={name: str(value) for name, value in fields.items() if value is not None},
             body=body,
         )
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
@@ -117,7 +119,7 @@ def _decode_json(header: memoryview, body: memoryview) -> Frame:
         ) from None
 
 
-def _decode_binary(header: memoryview, body: memoryview) -> Frame:
+def _decode_binary(header: memoryview, body: bytes) -> Frame:
     """Layout: code 2, language 1, version 2, opaque 4, flag 4, remark (4 + n), fields (4 + n)."""
     try:
         code, _language, _version, opaque, flag, remark_size = _BINARY_HEAD.unpack_from(header)

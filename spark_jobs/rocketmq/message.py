@@ -17,6 +17,7 @@ from zlib import crc32
 
 from spark_jobs.rocketmq.errors import MalformedMessage
 from spark_jobs.rocketmq.inflate import COMPRESSED, InflateError, inflate
+from spark_jobs.rocketmq.properties import Properties
 
 MAGIC_V1 = -626843481
 MAGIC_V2 = -626843477
@@ -32,6 +33,8 @@ _HEAD_V4 = _HEADS[0]
 _INNER_HEAD = Struct(">iiiii")
 _SHORT = Struct(">h")
 _PORT = Struct(">i")
+# What `Message(…)` does, without a function between.
+_new_tuple = tuple.__new__
 
 
 class Message(NamedTuple):
@@ -55,7 +58,7 @@ class Message(NamedTuple):
     reconsume_times: int
     prepared_transaction_offset: int
     topic: str
-    properties: dict[str, str]
+    properties: Properties
     body: bytes
     body_error: str | None
 
@@ -89,7 +92,7 @@ def inflated(message: Message, max_inflated_bytes: int = MAX_INFLATED_BYTES) -> 
 def malformed(stored: bytes, queue_id: int, queue_offset: int, why: str) -> Message:
     """A stand-in for a message whose bytes cannot be taken apart: they are its body; what is not known is 0."""
     return Message(
-        *(queue_offset, 0, 0, 0, "", "", 0, 0, len(stored), queue_id, 0, 0, 0, "", {}, stored),
+        *(queue_offset, 0, 0, 0, "", "", 0, 0, len(stored), queue_id, 0, 0, 0, "", Properties(b""), stored),
         body_error=f"malformed: {why}",
     )
 
@@ -104,16 +107,16 @@ def scan_messages(
     Raises:
         MalformedMessage: lengths or magic are wrong, so no later message can be found.
     """
-    view = memoryview(stored)
-    at, end = 0, len(view)
-    hosts: dict[bytes, str] = {}
+    stored = bytes(stored)  # no copy if it is bytes, whose slices are cheaper than a view's
+    at, end = 0, len(stored)
+    hosts, topics = _Hosts(), _Topics()
     while at < end:
         try:
             head = _HEAD_V4
-            values = head.unpack_from(view, at)
+            values = head.unpack_from(stored, at)
             if kind := (values[7] >> 4) & 3:
                 head = _HEADS[kind]
-                values = head.unpack_from(view, at)
+                values = head.unpack_from(stored, at)
             (
                 size, magic, body_crc, queue_id, flag, queue_offset, physical_offset, sys_flag,
                 born_time, born_host, store_time, store_host, reconsume_times, prepared, body_size,
@@ -122,16 +125,16 @@ def scan_messages(
             topic_at = body_at + body_size
             stop = at + size
             if magic == MAGIC_V1:
-                topic_size = view[topic_at]
+                topic_size = stored[topic_at]
                 topic_at += 1
             elif magic == MAGIC_V2:
-                (topic_size,) = _SHORT.unpack_from(view, topic_at)
+                (topic_size,) = _SHORT.unpack_from(stored, topic_at)
                 topic_at += 2
             else:
                 raise MalformedMessage(f"magic {magic:#x} is not a message's", at)
-            properties_at = topic_at + topic_size
-            (properties_size,) = _SHORT.unpack_from(view, properties_at)
-            properties_at += 2
+            properties_start = topic_at + topic_size
+            (properties_size,) = _SHORT.unpack_from(stored, properties_start)
+            properties_at = properties_start + 2
             properties_end = properties_at + max(properties_size, 0)
         except (StructError, IndexError) as error:
             raise MalformedMessage(f"the message at byte {at} of {end} is cut off: {error}", at) from None
@@ -141,17 +144,17 @@ def scan_messages(
                 f"{topic_size} and properties of {properties_size}",
                 at,
             )
-        body = bytes(view[body_at : body_at + body_size])
+        body = stored[body_at : body_at + body_size]
         body_error: str | None = None
-        if body_size and (computed := crc32(body) & 0x7FFFFFFF) != body_crc:
+        if (computed := crc32(body) & 0x7FFFFFFF) != body_crc:
             body_error = f"crc: stored {body_crc}, computed {computed}"
-        message = Message(
+        fields = (
             queue_offset,
             physical_offset,
             store_time,
             born_time,
-            hosts.get(born_host) or hosts.setdefault(born_host, _host(born_host)),
-            hosts.get(store_host) or hosts.setdefault(store_host, _host(store_host)),
+            hosts[born_host],
+            hosts[store_host],
             sys_flag,
             body_crc,
             size,
@@ -159,11 +162,12 @@ def scan_messages(
             flag,
             reconsume_times,
             prepared,
-            str(view[topic_at : topic_at + topic_size], "utf-8", "replace"),
-            decode_properties(str(view[properties_at:properties_end], "utf-8", "replace")),
+            topics[stored[topic_at:properties_start]],
+            Properties(stored[properties_at:properties_end]),
             body,
             body_error,
         )
+        message = _new_tuple(Message, fields)
         if sys_flag & INNER_BATCH == INNER_BATCH:
             yield from _unwrap(message, max_inflated_bytes)
         else:
@@ -171,20 +175,25 @@ def scan_messages(
         at = stop
 
 
-def decode_properties(text: str) -> dict[str, str]:
-    r"""The properties in `name \x01 value \x02 name \x01 value …`; a piece without `\x01` is dropped."""
-    pieces = text.removesuffix("\x02").split("\x02")
-    try:
-        return dict([piece.split("\x01", 1) for piece in pieces])  # type: ignore[misc]
-    except ValueError:
-        return {name: value for name, sign, value in (piece.partition("\x01") for piece in pieces) if sign}
+class _Hosts(dict[bytes, str]):
+    """Addresses by their packed form: most messages of an answer share theirs."""
+
+    def __missing__(self, packed: bytes) -> str:
+        (port,) = _PORT.unpack_from(packed, len(packed) - 4)
+        if len(packed) == 8:
+            text = f"{packed[0]}.{packed[1]}.{packed[2]}.{packed[3]}:{port}"
+        else:
+            text = f"[{socket.inet_ntop(socket.AF_INET6, packed[:16])}]:{port}"
+        self[packed] = text
+        return text
 
 
-def _host(packed: bytes) -> str:
-    (port,) = _PORT.unpack_from(packed, len(packed) - 4)
-    if len(packed) == 8:
-        return f"{packed[0]}.{packed[1]}.{packed[2]}.{packed[3]}:{port}"
-    return f"[{socket.inet_ntop(socket.AF_INET6, packed[:16])}]:{port}"
+class _Topics(dict[bytes, str]):
+    """Topics by their stored form."""
+
+    def __missing__(self, stored: bytes) -> str:
+        self[stored] = text = stored.decode("utf-8", "replace")
+        return text
 
 
 def _unwrap(batch: Message, max_inflated_bytes: int) -> Iterator[Message]:
@@ -218,7 +227,7 @@ def _unwrap(batch: Message, max_inflated_bytes: int) -> Iterator[Message]:
         yield batch._replace(
             queue_offset=batch.queue_offset + index,
             flag=flag,
-            properties=decode_properties(str(view[properties_at:properties_end], "utf-8", "replace")),
+            properties=Properties(bytes(view[properties_at:properties_end])),
             body=bytes(view[body_at : body_at + body_size]),
         )
         at, index = at + size, index + 1

@@ -13,11 +13,13 @@ from spark_jobs.rocketmq.acl import Credentials
 from spark_jobs.rocketmq.client import Client
 from spark_jobs.rocketmq.connection import Tls, split_address
 from spark_jobs.rocketmq.message import MAX_INFLATED_BYTES
+from spark_jobs.rocketmq.namespace import with_namespace
 from spark_jobs.rocketmq.requests import TOOLS_CONSUMER
 
 NAMES = (
     "namesrv",
     "topic",
+    "namespace",
     "cluster",
     "startingOffsets",
     "endingOffsets",
@@ -89,7 +91,7 @@ class Options:
             raise ValueError("option 'namesrv' names no nameserver: host:port, several separated by ';'")
         options = cls(
             namesrv=namesrv,
-            topic=_needed(values, "topic"),
+            topic=with_namespace(_needed(values, "topic"), values.get("namespace")),
             cluster=values.get("cluster", ""),
             starting=_position("startingOffsets", values.get("startingOffsets", "earliest")),
             ending=_position("endingOffsets", values.get("endingOffsets", "latest")),
@@ -101,7 +103,7 @@ class Options:
             consumer_group=values.get("consumerGroup") or TOOLS_CONSUMER,
             tls=_tls(values),
             timeout_ms=_count(values, "timeoutMs", 10_000),
-            pulls_in_flight=_count(values, "pullsInFlight", 32),
+            pulls_in_flight=_count(values, "pullsInFlight", 64),
         )
         if isinstance(options.starting, dict) and isinstance(options.ending, dict):
             differing = set(_pairs(options.starting)) ^ set(_pairs(options.ending))

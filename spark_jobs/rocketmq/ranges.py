@@ -64,9 +64,9 @@ def plan(client: Client, options: Options, filters: Sequence[Filter]) -> list[Of
         for broker, ids in position.items():
             if missing := [queue_id for queue_id in ids if (broker, queue_id) not in queues]:
                 raise QueueNotFound(
-                    f"topic {options.topic}: the route has no queue {missing} on broker {broker}; it has "
-                    + (", ".join(f"{b}/{q}" for b, q in sorted(queues)) or "none")
-                    + ". Is the broker down and dropped from the route?"
+                    f"{Place(options.cluster, options.topic, broker, missing[0])}: the route has no such queue; it "
+                    f"has {', '.join(f'{b}/{q}' for b, q in sorted(queues)) or 'none'}. Is the broker down and "
+                    "dropped from the route?"
                 )
     ranges = []
     for key in sorted(wanted):
@@ -75,8 +75,8 @@ def plan(client: Client, options: Options, filters: Sequence[Filter]) -> list[Of
             continue
         if not queue.readable:
             raise PermissionDenied(
-                f"topic {options.topic}: broker {queue.broker} does not let anyone read queue {queue.queue_id} (its perm "
-                "lacks reading): set perm 6 or 4, or leave the queue out by maps of offsets"
+                f"{Place(options.cluster, options.topic, queue.broker, queue.queue_id)}: the topic's perm on this broker "
+                "lets nobody read: set perm 6 or 4, or leave the queue out by maps of offsets"
             )
         # The start first: offsets only rise, so an end that is asked for later is not below it.
         start = _offset(client, queue, options.starting)

@@ -16,16 +16,20 @@ from spark_jobs.rocketmq import requests
 from spark_jobs.rocketmq.connection import Connection
 from spark_jobs.rocketmq.errors import MalformedMessage, Place, ProtocolError, ShortRange
 from spark_jobs.rocketmq.frames import Frame
+from spark_jobs.rocketmq.inflate import COMPRESSED
 from spark_jobs.rocketmq.message import Message, inflated, malformed, scan_messages
 from spark_jobs.rocketmq.route import Queue
 
 _FIRST_STRIDE = 32
 _MAX_STRIDE = 1024
+# After so many full answers more is asked for at once. What comes too short then costs a round trip, in which
+# the answers behind it wait, so the next attempt comes after twice as many.
 _PROBE_EVERY = 16
+_PROBE_SELDOM = 1024
 _RETRIES = 8
 _PAUSE_SECONDS = 0.05
 _LONGEST_PAUSE_SECONDS = 1.0
-_INFLATED_AT_ONCE = 4 * 1024 * 1024
+INFLATED_AT_ONCE = 4 * 1024 * 1024
 
 
 class RangeRead:
@@ -58,6 +62,7 @@ class RangeRead:
         self._next = start
         self._stride = _FIRST_STRIDE
         self._full_answers = 0
+        self._probe_after = _PROBE_EVERY
         self._again: deque[tuple[int, int]] = deque()
         self._asked: dict[int, tuple[int, int]] = {}
         self._done: dict[int, list[Message]] = {}
@@ -87,9 +92,7 @@ class RangeRead:
             self._send(*self._again.popleft())
         while self._next < self._end and len(self._asked) + len(self._done) < self._depth:
             stride = self._stride
-            if (
-                self._full_answers >= _PROBE_EVERY
-            ):  # costs nothing: what is left out is one pull of the old size
+            if self._full_answers >= self._probe_after:
                 self._full_answers, stride = 0, min(2 * stride, _MAX_STRIDE)
             last = min(self._next + stride, self._end)
             self._send(self._next, last)
@@ -103,9 +106,11 @@ class RangeRead:
         ready: list[Message] = []
         size = 0
         for message in messages:
-            ready.append(inflated(message, self._max_inflated_bytes))
-            size += len(ready[-1].body)
-            if size >= _INFLATED_AT_ONCE:
+            if message.sys_flag & COMPRESSED:
+                message = inflated(message, self._max_inflated_bytes)
+            ready.append(message)
+            size += len(message.body)
+            if size >= INFLATED_AT_ONCE:
                 self.position += len(ready)
                 yield ready
                 ready, size = [], 0
@@ -142,8 +147,11 @@ class RangeRead:
             run.append(message)
             expected += 1
         self._done[run[0].queue_offset] = run
+        probed = last - first > self._stride
         if expected < last:
             self._full_answers = 0
+            if probed:
+                self._probe_after = min(2 * self._probe_after, _PROBE_SELDOM)
             self._stride = max(1, min(len(messages), self._stride))
             if last == self._next:  # nothing was asked for beyond: ask on from here with the next pull
                 self._next = expected
@@ -151,7 +159,8 @@ class RangeRead:
                 self._again.append((expected, last))
         else:
             self._full_answers += 1
-            self._stride = max(self._stride, last - first)
+            if probed:
+                self._stride, self._probe_after = last - first, _PROBE_EVERY
         return None
 
     def _broken(self, frame: Frame, first: int, last: int, error: MalformedMessage) -> None:

@@ -7,9 +7,12 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from spark_jobs.rocketmq.connection import split_address
 from spark_jobs.rocketmq.errors import ProtocolError
 
 _PERM_READ = 4
+# Queues of one topic on one broker. Where an answer claims more, it is not a route.
+_MAX_QUEUES = 65_536
 # Nameservers before 4.9.4 write broker ids as bare numbers: {"brokerAddrs":{0:"10.0.0.1:10911"}}.
 _BARE_NAME = re.compile(r'("(?:[^"\\]|\\.)*")|(?<=[{,])\s*(-?\d+)\s*(?=:)')
 
@@ -46,9 +49,7 @@ def decode_route(topic: str, body: bytes) -> list[Queue]:
         except ValueError:
             route = json.loads(_BARE_NAME.sub(lambda m: m[1] or f'"{m[2]}"', text))
         addresses = {
-            str(broker["brokerName"]): tuple(
-                sorted((int(number), str(address)) for number, address in broker["brokerAddrs"].items())
-            )
+            str(broker["brokerName"]): _addresses(broker["brokerAddrs"])
             for broker in route.get("brokerDatas") or []
         }
         return sorted(
@@ -61,14 +62,26 @@ def decode_route(topic: str, body: bytes) -> list[Queue]:
                     readable=bool(int(queues["perm"]) & _PERM_READ),
                 )
                 for queues in route.get("queueDatas") or []
-                for queue_id in range(int(queues["readQueueNums"]))
+                for queue_id in range(_queue_count(queues["readQueueNums"]))
             ),
             key=lambda queue: (queue.broker, queue.queue_id),
         )
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise ProtocolError(
             f"the route of topic {topic} is not readable: {error!r}: {body[:200]!r}"
         ) from None
+
+
+def _addresses(by_id: dict[str, str]) -> tuple[tuple[int, str], ...]:
+    for address in by_id.values():
+        split_address(address)
+    return tuple(sorted((int(number), address) for number, address in by_id.items()))
+
+
+def _queue_count(value: int | str) -> int:
+    if (count := int(value)) > _MAX_QUEUES:
+        raise ValueError(f"{count} queues on one broker")
+    return count
 
 
 def union(routes: Iterable[list[Queue]]) -> list[Queue]:

@@ -9,7 +9,11 @@ from spark_jobs.settings import PROJECT, Cluster, Settings
 @pytest.fixture(scope="package")
 def dags(tmp_path_factory):
     """The DAGs by id, as Airflow parses them for two clusters."""
-    clusters = [Cluster(name=name, namesrv=["127.0.0.1:9876"]) for name in ("c1", "c2")]
+    connected = {"credentials_env": "C2", "airflow_conn_id": "rocketmq_c2"}
+    clusters = [
+        Cluster(name="c1", namesrv=["127.0.0.1:9876"]),
+        Cluster(name="c2", namesrv=["127.0.0.1:9876"], **connected),
+    ]
     settings = Settings(home=tmp_path_factory.mktemp("airflow"), clusters=clusters)
     with pytest.MonkeyPatch.context() as patch:
         for name, value in airflow_environment(settings).items():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from sandbox.pipeline import POOLS
@@ -41,5 +43,26 @@ def test_records_start_the_marts(dags):
 
 
 def test_each_cluster_is_extracted_by_a_task_of_its_own(dags):
-    mapped = dags["trace_ingest"].get_task("extract").expand_input.value["application_args"]
-    assert [arguments[1] for arguments in mapped] == ["c1", "c2"]
+    mapped = dags["trace_ingest"].get_task("extract").expand_input.value
+    assert [each["application_args"][1] for each in mapped] == ["c1", "c2"]
+
+
+def test_secrets_come_from_the_airflow_connection_and_are_masked(dags, monkeypatch):
+    from airflow.sdk.execution_time.context import ConnectionAccessor
+    from airflow.sdk.log import redact
+
+    connection = {"login": "key", "password": "hush-7", "extra": {"security_token": "token-9"}}
+    monkeypatch.setenv("AIRFLOW_CONN_ROCKETMQ_C2", json.dumps({"conn_type": "generic", **connection}))
+    extract = dags["trace_ingest"].get_task("extract")
+    without, templates = (each["env_vars"] for each in extract.expand_input.value)
+    assert without == {}
+    rendered = {
+        name: extract.dag.get_template_env().from_string(text).render(conn=ConnectionAccessor())
+        for name, text in templates.items()
+    }
+    assert rendered == {
+        "C2_ACCESS_KEY": "key",
+        "C2_SECRET_KEY": "hush-7",
+        "C2_SECURITY_TOKEN": "token-9",
+    }
+    assert "hush-7" not in str(redact(rendered))

@@ -7,11 +7,15 @@ list of results behind the mark on stdout.
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
+
+from tests.rocketmq import variety
 
 MARK = "RESULTS "
 
@@ -30,6 +34,31 @@ def run(namesrv: str, folder: Path, commands: list[dict[str, Any]]) -> list[Any]
     return json.loads(lines[-1].removeprefix(MARK))
 
 
+def fields(m: Any) -> dict[str, Any]:
+    """A MessageExt but for its body, in the names of `spark_jobs.rocketmq.message.Message`."""
+    return {
+        "queue_offset": int(m.getQueueOffset()),
+        "physical_offset": int(m.getCommitLogOffset()),
+        "store_time": int(m.getStoreTimestamp()),
+        "born_time": int(m.getBornTimestamp()),
+        "born_host": str(m.getBornHost()).removeprefix("/"),
+        "store_host": str(m.getStoreHost()).removeprefix("/"),
+        "sys_flag": int(m.getSysFlag()),
+        "body_crc": int(m.getBodyCRC()),
+        "stored_size": int(m.getStoreSize()),
+        "queue_id": int(m.getQueueId()),
+        "flag": int(m.getFlag()),
+        "reconsume_times": int(m.getReconsumeTimes()),
+        "prepared_transaction_offset": int(m.getPreparedTransactionOffset()),
+        "topic": str(m.getTopic()),
+        "properties": {
+            str(e.getKey()): str(e.getValue())
+            for e in m.getProperties().entrySet()
+            if str(e.getKey()) not in ("MIN_OFFSET", "MAX_OFFSET")  # the client adds these
+        },
+    }
+
+
 class JavaClient:
     def __init__(self, namesrv: str) -> None:
         self.namesrv = namesrv
@@ -44,13 +73,22 @@ class JavaClient:
         compress: str | None = None,
         count: int = 0,
         size: int = 0,
+        credentials: list[str] = (),  # type: ignore[assignment]
+        attributes: dict[str, str] | None = None,
     ) -> int:
-        """Send `bodies` (base64) one by one, or `count` bodies of `size` bytes in batches; to one queue."""
+        """Send `bodies` (base64) one by one, or `count` bodies of `size` bytes in batches; to one queue.
+
+        With `credentials` (access key, secret key, maybe a security token) to a topic that is there already.
+        """
         import jpype
 
-        client = jpype.JPackage("org").apache.rocketmq.client.producer
-        common = jpype.JPackage("org").apache.rocketmq.common
-        producer = client.DefaultMQProducer("tests")
+        org = jpype.JPackage("org").apache.rocketmq
+        client, common = org.client.producer, org.common
+        if credentials:
+            identity = org.acl.common.SessionCredentials(*credentials)
+            producer = client.DefaultMQProducer("tests", org.acl.common.AclClientRPCHook(identity))
+        else:
+            producer = client.DefaultMQProducer("tests")
         producer.setNamesrvAddr(self.namesrv)
         producer.setInstanceName(f"{topic}-{compress}-{queue}")
         producer.setCompressMsgBodyOverHowmuch(1 if compress else 1 << 30)
@@ -59,7 +97,8 @@ class JavaClient:
         producer.setSendMsgTimeout(30_000)
         producer.start()
         try:
-            producer.createTopic("TBW102", topic, queues, jpype.java.util.HashMap())
+            if not credentials:
+                producer.createTopic("TBW102", topic, queues, jpype.java.util.HashMap(attributes or {}))
             target = common.message.MessageQueue(topic, broker, queue)
             for number, body in enumerate(bodies):
                 message = common.message.Message(topic, "tag", f"key-{number}", base64.b64decode(body))
@@ -89,30 +128,75 @@ class JavaClient:
         try:
             found = consumer.pull(org.common.message.MessageQueue(topic, broker, queue), "*", 0, count)
             return [
-                {
-                    "queue_offset": int(m.getQueueOffset()),
-                    "physical_offset": int(m.getCommitLogOffset()),
-                    "store_time": int(m.getStoreTimestamp()),
-                    "born_time": int(m.getBornTimestamp()),
-                    "born_host": str(m.getBornHost()).removeprefix("/"),
-                    "store_host": str(m.getStoreHost()).removeprefix("/"),
-                    "body_crc": int(m.getBodyCRC()),
-                    "stored_size": int(m.getStoreSize()),
-                    "queue_id": int(m.getQueueId()),
-                    "flag": int(m.getFlag()),
-                    "reconsume_times": int(m.getReconsumeTimes()),
-                    "topic": str(m.getTopic()),
-                    "properties": {
-                        str(e.getKey()): str(e.getValue())
-                        for e in m.getProperties().entrySet()
-                        if str(e.getKey()) not in ("MIN_OFFSET", "MAX_OFFSET")  # the client adds these
-                    },
-                    "body": base64.b64encode(bytes(m.getBody())).decode(),
-                }
+                {**fields(m), "body": base64.b64encode(bytes(m.getBody())).decode()}
                 for m in found.getMsgFoundList() or []
             ]
         finally:
             consumer.shutdown()
+
+    def produce_variety(self, topic: str, count: int, seed: int) -> int:
+        """Send `variety.messages(count, seed)` to queues of a new topic, and wait until the delayed ones are there."""
+        import jpype
+
+        org = jpype.JPackage("org").apache.rocketmq
+        producers = {}
+        for codec in variety.CODECS:
+            producer = producers[codec] = org.client.producer.DefaultMQProducer(f"variety-{codec}")
+            producer.setNamesrvAddr(self.namesrv)
+            producer.setInstanceName(f"{topic}-{codec}")
+            producer.setCompressMsgBodyOverHowmuch(1 << 30 if codec == "NONE" else 1)
+            if codec != "NONE":
+                producer.setCompressType(org.common.compression.CompressionType.valueOf(codec))
+            producer.setSendMsgTimeout(30_000)
+            producer.start()
+        producers["NONE"].createTopic("TBW102", topic, variety.QUEUES, jpype.java.util.HashMap())
+        target = [org.common.message.MessageQueue(topic, "broker-a", n) for n in range(variety.QUEUES)]
+        batch = jpype.java.util.ArrayList()
+        for sent in variety.messages(count, seed):
+            message = org.common.message.Message(topic, sent.tag, sent.keys, sent.body)
+            message.putUserProperty("number", str(sent.number))
+            for name, value in sent.properties.items():
+                message.putUserProperty(name, value)
+            if sent.delayed:
+                message.setDelayTimeLevel(1)
+            if not sent.in_batch:
+                producers[sent.codec].send(message, target[sent.queue])
+                continue
+            batch.add(message)
+            if batch.size() == variety.BATCH:
+                producers["NONE"].send(batch, target[sent.queue])
+                batch.clear()
+        give_up = time.monotonic() + 30
+        while sum(producers["NONE"].maxOffset(each) for each in target) < count:
+            assert time.monotonic() < give_up, "the delayed messages do not come"
+            time.sleep(0.1)
+        for producer in producers.values():
+            producer.shutdown()
+        return count
+
+    def dump(self, topic: str, queues: int, file: str) -> int:
+        """Every message of the topic into a file, by queue and offset, a JSON line each; the body as its digest."""
+        import jpype
+
+        org = jpype.JPackage("org").apache.rocketmq
+        consumer = org.client.consumer.DefaultMQPullConsumer("tests_dump")
+        consumer.setNamesrvAddr(self.namesrv)
+        consumer.start()
+        count = 0
+        with open(file, "w") as lines:
+            for number in range(queues):
+                queue = org.common.message.MessageQueue(topic, "broker-a", number)
+                offset, end = int(consumer.minOffset(queue)), int(consumer.maxOffset(queue))
+                while offset < end:
+                    found = consumer.pull(queue, "*", offset, 32)
+                    for m in found.getMsgFoundList() or []:
+                        digest = hashlib.sha256(bytes(m.getBody())).hexdigest()
+                        lines.write(json.dumps({**fields(m), "body": digest}) + "\n")
+                        count += 1
+                    assert int(found.getNextBeginOffset()) > offset, str(found)
+                    offset = int(found.getNextBeginOffset())
+        consumer.shutdown()
+        return count
 
     def grant(self, broker: str, admin: list[str], user: list[str], resources: list[str]) -> str:
         """Create a user who may Sub and Get the resources, on a broker with the ACL of 5.x."""

@@ -7,15 +7,32 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 
-# (number of the connection, bytes so far, data) -> data to pass on, or None to cut the connection here
+from spark_jobs.rocketmq.client import Client
+from spark_jobs.rocketmq.connection import split_address
+from spark_jobs.rocketmq.route import Queue
+
+
+class Last(bytes):
+    """Data after which the connection is cut."""
+
+
+# (number of the connection, bytes so far, data) -> data to pass on, or `Last`, or None to cut the connection here
 Tamper = Callable[[int, int, bytes], bytes | None]
 
 
+def unchanged(_connection: int, _sent: int, data: bytes) -> bytes | None:
+    return data
+
+
 @contextmanager
-def proxy(target: str, tamper: Tamper, delay: float = 0.0) -> Iterator[str]:
+def proxy(
+    target: str, tamper: Tamper = unchanged, delay: float = 0.0, host: str = "127.0.0.1"
+) -> Iterator[str]:
     """Yield the proxy's address; `tamper` sees what the broker sends, `delay` is the one-way latency, seconds."""
-    server = socket.create_server(("127.0.0.1", 0))
+    six = ":" in host
+    server = socket.create_server((host, 0), family=socket.AF_INET6 if six else socket.AF_INET)
     opened: list[socket.socket] = [server]
 
     def accept() -> None:
@@ -23,8 +40,11 @@ def proxy(target: str, tamper: Tamper, delay: float = 0.0) -> Iterator[str]:
         with suppress(OSError):
             while True:
                 client, _ = server.accept()
-                host, _, port = target.rpartition(":")
-                broker = socket.create_connection((host, int(port)))
+                try:
+                    broker = socket.create_connection(split_address(target))
+                except OSError:  # as a port forwarding does whose target is down
+                    client.close()
+                    continue
                 opened.extend((client, broker))
                 back = _delayed(lambda n, data, c=number: tamper(c, n, data), client, broker, delay)
                 forth = _delayed(lambda n, data: data, broker, client, delay)
@@ -32,12 +52,29 @@ def proxy(target: str, tamper: Tamper, delay: float = 0.0) -> Iterator[str]:
                     threading.Thread(target=_pump, args=(source, sink), daemon=True).start()
                 number += 1
 
-    threading.Thread(target=accept, daemon=True).start()
+    accepting = threading.Thread(target=accept, daemon=True)
+    accepting.start()
     try:
-        yield f"127.0.0.1:{server.getsockname()[1]}"
+        yield f"[{host}]:{server.getsockname()[1]}" if six else f"{host}:{server.getsockname()[1]}"
     finally:
+        server.shutdown(socket.SHUT_RDWR)  # closing alone would let the waiting `accept` take one more
+        accepting.join()
         for each in opened:
             each.close()
+
+
+def through(where: Queue, address: str) -> Queue:
+    """The queue as a route would name it whose broker is behind the proxy."""
+    return replace(where, addresses=((0, address),))
+
+
+class Proxied(Client):
+    """A client whose routes, fresh ones too, lead through the proxy to the broker."""
+
+    def __init__(self, namesrv: str, address: str, **options: float) -> None:
+        super().__init__([namesrv], "sandbox", **options)  # type: ignore[arg-type]
+        ask = self._brokers._queues_now
+        self._brokers._queues_now = lambda topic: [through(q, address) for q in ask(topic)]  # type: ignore[method-assign]
 
 
 def _pump(source: socket.socket, sink: Callable[[bytes], bool]) -> None:
@@ -64,10 +101,11 @@ def _delayed(
         nonlocal passed
         changed = tamper(passed, data) if data else None
         passed += len(data)
-        if changed is None:
+        if changed is not None:
+            to.sendall(changed)
+        if changed is None or isinstance(changed, Last):
             close()
             return False
-        to.sendall(changed)
         return True
 
     def later() -> None:

@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_jobs.rocketmq.errors import MalformedMessage
-from spark_jobs.rocketmq.message import Message, decode_messages, decode_properties
+from spark_jobs.rocketmq.message import Message, decode_messages
+from spark_jobs.rocketmq.properties import decode_properties
 from tests.rocketmq.wire import MAGIC_V2, inner, stored
 
 BODY = b"Pub\x011795000000000\x01DefaultRegion\x02" * 40

@@ -26,6 +26,11 @@ from spark_jobs.rocketmq.reading import RangeRead
 from spark_jobs.rocketmq.route import Queue
 from tests.rocketmq.wire import inner, stored
 
+# What a broker of 4.9.7 answers.
+ACL_4 = (
+    "org.apache.rocketmq.acl.common.AclException: %s, "
+    "org.apache.rocketmq.acl.plain.PlainPermissionManager.validate(PlainPermissionManager.java:683)"
+)
 QUEUE = Queue("topic", "b", 3, ((0, "h:1"),))
 Answer = tuple[int, bytes]
 
@@ -173,7 +178,9 @@ def test_a_range_may_begin_and_end_within_a_batch_kept_as_one_message():
 @pytest.mark.parametrize(
     ("code", "remark", "error"),
     [
-        (1, "org.apache.rocketmq.acl.common.AclException: Check signature failed", AuthenticationFailed),
+        (1, ACL_4 % "Check signature failed for accessKey=x", AuthenticationFailed),
+        (1, ACL_4 % "No acl config for x", AuthenticationFailed),
+        (1, ACL_4 % "No default permission for user-topic", PermissionDenied),
         (1, "store getMessage return null", BrokerError),
         (2, "[REJECTREQUEST]system busy, start flow control for a while", BrokerBusy),
         (16, "the topic[t] pulling message is forbidden", PermissionDenied),

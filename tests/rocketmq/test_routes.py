@@ -25,7 +25,15 @@ def test_a_queue_without_permission_to_read_is_told_apart():
 
 
 @pytest.mark.parametrize(
-    "body", [b"", b"[]", b"\xff", b'{"queueDatas":[{}]}', b'{"brokerDatas":[{"brokerName":"b"}]}']
+    "body",
+    [
+        *(b"", b"[]", b"\xff", b'{"queueDatas":[{}]}', b'{"brokerDatas":[{"brokerName":"b"}]}'),
+        STANDARD.replace('"readQueueNums":2', '"readQueueNums":2000000000').encode(),
+        STANDARD.replace('"readQueueNums":2', '"readQueueNums":1e400').encode(),
+        STANDARD.replace('"h:1"', '"h"').encode(),
+        STANDARD.replace('"h:1"', "null").encode(),
+        b"[" * 100_000,
+    ],
 )
 def test_nonsense_is_a_protocol_error(body: bytes):
     with pytest.raises(ProtocolError, match="the route of topic t"):

@@ -76,6 +76,20 @@ def test_maps_must_name_the_same_queues():
         Options.parse({**GIVEN, **maps})
 
 
+@pytest.mark.parametrize(
+    ("topic", "name"),
+    [
+        ("my_trace", "INST_1%my_trace"),
+        ("INST_1%my_trace", "INST_1%my_trace"),
+        ("RMQ_SYS_TRACE_TOPIC", "RMQ_SYS_TRACE_TOPIC"),
+        ("rmq_sys_TRACE_DATA_cn-1", "rmq_sys_TRACE_DATA_cn-1"),
+    ],
+)
+def test_a_namespace_is_part_of_the_names_of_its_own_topics(topic: str, name: str):
+    """As `NamespaceUtil.wrapNamespace` of the Java client does it."""
+    assert Options.parse({"namesrv": "h:1", "topic": topic, "namespace": "INST_1"}).topic == name
+
+
 def test_secrets_are_not_read_before_a_client_is_made(monkeypatch: pytest.MonkeyPatch):
     options = Options.parse({**GIVEN, "credentialsEnv": "NOT_SET"})
     with pytest.raises(ValueError, match="NOT_SET_ACCESS_KEY and NOT_SET_SECRET_KEY"):

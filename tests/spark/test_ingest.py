@@ -10,8 +10,9 @@ from pyspark.sql import functions as F
 
 from spark_jobs import tables
 from spark_jobs.ingest import publish, raw
-from spark_jobs.ingest.plan import Gap, Plan, Step
+from spark_jobs.ingest.plan import Plan
 from spark_jobs.ingest.positions import Position, Queue, Range, booked, from_json, to_json
+from spark_jobs.ingest.step import Gap, Step
 from spark_jobs.ingest_reset import reset
 from spark_jobs.merge import merge_all
 from spark_jobs.trace.merge import merge, pending
@@ -44,7 +45,7 @@ def messages(spark, start: int, end: int, body: str = RECORD * 2):
     return spark.createDataFrame(rows, tables.RAW.schema)
 
 
-def write(spark, settings, rows, plan: Plan, run_id: str) -> int:
+def write(spark, settings, rows, plan: Plan, run_id: str) -> raw.Written:
     """What the extract job does with a plan, from the books of this moment."""
     for attempt in publish.planning_again():
         with attempt:
@@ -58,7 +59,8 @@ def places(spark) -> list[tuple[int, int]]:
 
 def test_positions_are_published_with_the_rows(lake, settings):
     plan = planned(0, 20)
-    assert write(lake, settings, messages(lake, 0, 20), plan, "run") == 20
+    written = write(lake, settings, messages(lake, 0, 20), plan, "run")
+    assert written.queues == {QUEUE: raw.Stored(messages=20, size=20 * 300)}
     assert booked(lake, settings, tables.RAW).positions == plan.positions
 
 

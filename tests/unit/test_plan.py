@@ -6,8 +6,9 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from spark_jobs.ingest.plan import Plan, plan, watch
+from spark_jobs.ingest.plan import Plan, plan, watch, without
 from spark_jobs.ingest.positions import Position, Queue, watermarks
+from spark_jobs.rocketmq.client import Bounds
 from spark_jobs.settings import Cluster
 
 A, B = Queue("c", "t", "a", 0), Queue("c", "t", "b", 0)
@@ -29,6 +30,7 @@ class Log:
     end: int
     life: int = 0
     time_of_zero: int = 0
+    from_master: bool = True
 
 
 class Away(Exception):
@@ -41,10 +43,11 @@ class Brokers:
     def __init__(self, logs: dict[Queue, Log]):
         self.logs = logs
 
-    def bounds(self, queue: Queue) -> tuple[int, int]:
+    def bounds(self, queue: Queue) -> Bounds:
         if queue not in self.logs:
             raise Away(f"queue {queue}: broker is away")
-        return self.logs[queue].first, self.logs[queue].end
+        log = self.logs[queue]
+        return Bounds(log.first, log.end, log.from_master)
 
     def message_at(self, queue: Queue, offset: int) -> Stored | None:
         log = self.logs[queue]
@@ -80,7 +83,15 @@ def test_a_backlog_proceeds_in_steps():
     while steps := ranges(done := planned(logs, positions, max_offsets=20)):
         positions = done.positions
         read.append(steps)
-    assert read == [{A: (0, 10), B: (0, 3)}, {A: (10, 20)}, {A: (20, 25)}]
+    assert read == [{A: (0, 17), B: (0, 3)}, {A: (17, 25)}]
+
+
+def test_queues_with_little_to_read_leave_their_share_to_the_others():
+    names = [Queue("c", "t", name, 0) for name in "abcd"]
+    logs = dict(zip(names, [Log(0, 100), Log(0, 1), Log(0, 60), Log(5, 5)], strict=True))
+    done = planned(logs, max_offsets=41, queues=names)
+    assert list(ranges(done).values()) == [(0, 20), (0, 1), (0, 20)]
+    assert ranges(planned(logs, max_offsets=1, queues=names))[names[0]] == (0, 1)
 
 
 def test_a_queue_that_was_not_read_to_its_end_is_complete_up_to_its_last_message():
@@ -132,6 +143,27 @@ def test_a_broker_that_is_away_fails_its_queue_alone_and_holds_the_watermark():
     assert "away" in later.failures[str(B)]
     assert watermarks(before) == {"c": NOW - MARGIN}
     assert watermarks(later.positions) == {"c": NOW - MARGIN}
+
+
+def test_a_slave_is_no_proof_that_a_queue_was_read_to_its_end():
+    """It may lag behind its master, so the queue is complete only up to what came."""
+    before = planned({A: Log(0, 20)}, queues=[A]).positions
+    done = planned({A: Log(0, 25, from_master=False)}, {}, queues=[A])
+    assert done.positions[A].complete_to == 24
+    behind = planned({A: Log(0, 10, from_master=False)}, before, queues=[A])
+    assert "its slave lags behind" in behind.failures[str(A)]
+    assert behind.positions == before
+
+
+def test_a_queue_that_turns_out_to_be_unreadable_is_left_out_alone():
+    before = planned({A: Log(0, 20), B: Log(0, 3)}).positions
+    done = planned({A: Log(50, 60), B: Log(0, 5)}, before)
+    rest = without(done, A, before, "a hole at 55")
+    assert ranges(rest) == {B: (3, 5)}
+    assert rest.gaps == []
+    assert rest.positions == {A: before[A], B: done.positions[B]}
+    assert rest.failures == {str(A): "a hole at 55"}
+    assert without(planned({A: Log(0, 9)}, queues=[A]), A, {}, "gone").positions == {A: Position(next=0)}
 
 
 def test_a_queue_that_was_never_read_holds_the_watermark_at_the_beginning():

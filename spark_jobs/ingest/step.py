@@ -1,0 +1,169 @@
+"""One queue's part of a plan: from its position and its broker's bounds to a range and a new position."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from spark_jobs.ingest.positions import Position, Queue, Range
+
+
+class Message(Protocol):
+    """What the plan needs of a stored message."""
+
+    @property
+    def store_time(self) -> int: ...
+    @property
+    def physical_offset(self) -> int: ...
+    @property
+    def body_crc(self) -> int: ...
+
+
+class Bounds(Protocol):
+    """What a broker has of a queue: the offsets [min_offset, max_offset)."""
+
+    @property
+    def min_offset(self) -> int: ...
+    @property
+    def max_offset(self) -> int: ...
+    @property
+    def from_master(self) -> bool:
+        """A slave may lag behind its master: its max is not the queue's end."""
+
+
+class Broker(Protocol):
+    """What the plan asks about one queue."""
+
+    def bounds(self, queue: Queue) -> Bounds:
+        """The smallest offset that the broker still has, and the one after the largest."""
+
+    def message_at(self, queue: Queue, offset: int) -> Message | None:
+        """The message at the offset; None where the broker has none there."""
+
+
+class QueueFailed(Exception):
+    """A queue cannot be read on; nothing of it was skipped."""
+
+
+@dataclass(frozen=True)
+class Gap:
+    """Offsets that the broker deleted before they were read."""
+
+    missing: Range
+    from_time: int | None
+    to_time: int | None
+
+
+@dataclass(frozen=True)
+class Step:
+    """What one run does with one queue."""
+
+    range: Range
+    position: Position
+    lag: int
+    gap: Gap | None = None
+
+
+def step(
+    broker: Broker,
+    queue: Queue,
+    bounds: Bounds,
+    known: Position | None,
+    planned_at: int,
+    margin_ms: int,
+    share: int,
+) -> Step:
+    """The next at most `share` offsets of the queue, and where it stands after them; times in ms.
+
+    Raises:
+        QueueFailed: the queue cannot be read on.
+    """
+    position = known or Position(next=bounds.min_offset)
+    _refuse_made_anew(broker, queue, position, bounds)
+    start = max(position.next, bounds.min_offset)
+    gap = None
+    # A queue that failed before anything of it was read has a position, and no history to have a gap in.
+    was_read = known is not None and (known.store_time is not None or known.epoch > 0)
+    if known is not None and was_read and known.next < bounds.min_offset:
+        gap = _gap(broker, queue, known, bounds, planned_at)
+    end = min(bounds.max_offset, start + share)
+    store_time, physical_offset, crc = position.store_time, position.physical_offset, position.crc
+    if end > start:
+        last = broker.message_at(queue, end - 1)
+        if last is None:
+            raise QueueFailed(
+                f"queue {queue}: the broker says it has offsets {bounds.min_offset} to "
+                f"{bounds.max_offset - 1}, but has no message at {end - 1}. Nothing was read; the next run "
+                "tries again"
+            )
+        store_time, physical_offset, crc = last.store_time, last.physical_offset, last.body_crc
+    at_end = end == bounds.max_offset and bounds.from_master
+    complete_to = planned_at - margin_ms if at_end else store_time
+    return Step(
+        Range(queue, position.epoch, start, end),
+        Position(
+            next=end,
+            epoch=position.epoch,
+            store_time=store_time,
+            physical_offset=physical_offset,
+            crc=crc,
+            # A clock that was set back must not take back what was complete.
+            complete_to=max(position.complete_to, complete_to or 0),
+        ),
+        lag=bounds.max_offset - end,
+        gap=gap,
+    )
+
+
+def _refuse_made_anew(broker: Broker, queue: Queue, position: Position, bounds: Bounds) -> None:
+    """Compare the last message read with what the broker has at its offset now.
+
+    Raises:
+        QueueFailed: the topic was deleted and made anew since, even if it has grown past `next`; or only
+            a slave answers, and it has not even got what was read already.
+    """
+    advice = (
+        "The topic was deleted and made anew, or the broker lost its store. If that is so, "
+        f"`make ingest-reset QUEUE={queue}` starts a new epoch; what was read before stays"
+    )
+    if bounds.max_offset < position.next:
+        ends = (
+            f"queue {queue}: read up to offset {position.next - 1}, but the broker ends at "
+            f"{bounds.max_offset - 1}. "
+        )
+        if bounds.from_master:
+            raise QueueFailed(ends + advice)
+        raise QueueFailed(ends + "The master is away and its slave lags behind; start the master")
+    if position.store_time is None or position.next == 0:
+        return
+    if bounds.min_offset < position.next:
+        there = broker.message_at(queue, position.next - 1)
+        if there is None or not _same(there, position):
+            raise QueueFailed(
+                f"queue {queue}: the message at offset {position.next - 1} is another one. {advice}"
+            )
+    elif bounds.min_offset < bounds.max_offset:
+        first = broker.message_at(queue, bounds.min_offset)
+        if first is not None and first.store_time < position.store_time:
+            raise QueueFailed(
+                f"queue {queue}: the message at offset {bounds.min_offset} was stored before the one at "
+                f"{position.next - 1}, which was read. {advice}"
+            )
+
+
+def _same(message: Message, position: Position) -> bool:
+    """Positions that were rebuilt from rows know no physical offset, or no CRC."""
+    return (
+        message.store_time == position.store_time
+        and position.physical_offset in (None, message.physical_offset)
+        and position.crc in (None, message.body_crc)
+    )
+
+
+def _gap(broker: Broker, queue: Queue, known: Position, bounds: Bounds, planned_at: int) -> Gap:
+    first = broker.message_at(queue, bounds.min_offset) if bounds.min_offset < bounds.max_offset else None
+    return Gap(
+        Range(queue, known.epoch, known.next, bounds.min_offset),
+        from_time=known.store_time,
+        to_time=first.store_time if first else planned_at,
+    )

@@ -1,0 +1,46 @@
+"""The properties of messages: what clients and brokers note beside a body, such as KEYS and UNIQ_KEY."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+
+class Properties(Mapping[str, str]):
+    r"""A message's properties, taken apart when they are first asked for: a batch does it for all its messages at once.
+
+    Attributes:
+        stored: `name \x01 value \x02 name \x01 value …` in UTF-8; what is not UTF-8 becomes U+FFFD.
+    """
+
+    __slots__ = ("_parsed", "stored")
+
+    def __init__(self, stored: bytes) -> None:
+        self.stored = stored
+
+    def _mapping(self) -> dict[str, str]:
+        try:
+            return self._parsed
+        except AttributeError:
+            self._parsed: dict[str, str] = decode_properties(self.stored.decode("utf-8", "replace"))
+            return self._parsed
+
+    def __getitem__(self, name: str) -> str:
+        return self._mapping()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._mapping())
+
+    def __len__(self) -> int:
+        return len(self._mapping())
+
+    def __repr__(self) -> str:
+        return repr(self._mapping())
+
+
+def decode_properties(text: str) -> dict[str, str]:
+    r"""The properties in `name \x01 value \x02 name \x01 value …`; a piece without `\x01` is dropped."""
+    pieces = text.removesuffix("\x02").split("\x02")
+    try:
+        return dict([piece.split("\x01", 1) for piece in pieces])  # type: ignore[misc]
+    except ValueError:
+        return {name: value for name, sign, value in (piece.partition("\x01") for piece in pieces) if sign}

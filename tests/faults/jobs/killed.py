@@ -1,0 +1,167 @@
+"""A job that is killed at a point: `python -m tests.faults.jobs.killed POINT MARK JOB ARGUMENTS…`.
+
+At the point it stops its JVM (SIGSTOP), writes to the file MARK what it saw there, and ends the JVM, the
+Python workers and itself with SIGKILL. If the point is never reached, the job ends as it would, without MARK.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sqlite3
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from pyspark import SparkContext
+
+from spark_jobs.ingest import raw
+from spark_jobs.settings import Settings
+from spark_jobs.tables import Table
+from tests.faults.jobs import job as jobs
+from tests.faults.jobs.job import JOBS, Job, around
+
+Die = Callable[[dict[str, Any]], None]
+
+
+def folder_of(settings: Settings, table: Table) -> Path:
+    return settings.home / "warehouse" / table.name.replace(".", "/")
+
+
+def watch(look: Callable[[], dict[str, Any] | None], die: Die) -> None:
+    """In a thread of its own look again and again, until there is something to see; then die."""
+
+    def loop() -> None:
+        while (seen := look()) is None:
+            time.sleep(0.001)
+        die(seen)
+
+    threading.Thread(target=loop, daemon=True).start()
+
+
+def planned(job: Job, die: Die) -> None:
+    """The plan is made, nothing is read."""
+    around(job.plan, after=lambda: die({}))
+
+
+def mid_read(job: Job, die: Die) -> None:
+    """Some tasks have read their messages, others are at it."""
+    done: dict[int, int] = {}
+
+    def look() -> dict[str, Any] | None:
+        tracker = SparkContext._active_spark_context.statusTracker()  # type: ignore[union-attr]
+        active = 0
+        for stage in tracker.getActiveStageIds():
+            if info := tracker.getStageInfo(stage):
+                done[stage] = info.numCompletedTasks
+                active += info.numActiveTasks
+        return {"done": sum(done.values()), "active": active} if active and sum(done.values()) else None
+
+    around(job.write, before=lambda: watch(look, die))
+
+
+def files_written(job: Job, die: Die) -> None:
+    """Data files, manifests and new metadata are there; the catalog, held locked here, cannot take the commit."""
+    settings = Settings()
+    metadata = folder_of(settings, job.table) / "metadata"
+
+    def hold() -> None:
+        before = set(metadata.glob("*.metadata.json"))
+        lock = sqlite3.connect(settings.home / "catalog.db", isolation_level=None, check_same_thread=False)
+        lock.execute("begin immediate")
+
+        def look() -> dict[str, Any] | None:
+            new = set(metadata.glob("*.metadata.json")) - before
+            return {"metadata": sorted(f.name for f in new), "locked": lock.in_transaction} if new else None
+
+        watch(look, die)
+
+    around(job.write, before=hold)
+
+
+def committed(job: Job, die: Die) -> None:
+    """The commit is on the branch, not audited."""
+    around(job.audit, before=lambda: die({}))
+
+
+def audited(job: Job, die: Die) -> None:
+    """The branch is audited, main is where it was."""
+    around(job.audit, after=lambda: die({}))
+
+
+def gaps_booked(job: Job, die: Die) -> None:
+    """Offsets that the broker has deleted are in `ops.ingest_gaps`, main is where it was."""
+    around((raw, "_record_gaps"), after=lambda: die({}))
+
+
+def published(job: Job, die: Die) -> None:
+    """Main is at the new snapshot, the process has not ended."""
+    around(job.publish, after=lambda: die({}))
+
+
+def expiry(job: Job, die: Die) -> None:
+    """The expiry is in the metadata; some of the files that it frees are deleted, others are there."""
+    doomed = json.loads(os.environ["DOOMED_FILES"])
+
+    def look() -> dict[str, Any] | None:
+        left = sum(os.path.exists(file) for file in doomed)
+        return {"deleted": len(doomed) - left, "left": left} if left < len(doomed) else None
+
+    watch(look, die)
+
+
+POINTS: dict[str, Callable[[Job, Die], None]] = {
+    "planned": planned,
+    "mid-read": mid_read,
+    "files-written": files_written,
+    "committed": committed,
+    "audited": audited,
+    "gaps-booked": gaps_booked,
+    "published": published,
+    "expiry": expiry,
+}
+
+
+def descendants(pid: int) -> list[int]:
+    parents: dict[int, list[int]] = {}
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+        except OSError:
+            continue  # it has just ended
+        parents.setdefault(parent, []).append(int(entry.name))
+    found, left = [], [pid]
+    while left:
+        children = parents.get(left.pop(), [])
+        found += children
+        left += children
+    return found
+
+
+def die_at(mark: Path) -> Die:
+    once = threading.Lock()
+
+    def die(seen: dict[str, Any]) -> None:
+        once.acquire()  # never released: whoever comes second waits for its end
+        jvm = SparkContext._gateway.proc.pid  # type: ignore[union-attr]
+        os.kill(jvm, signal.SIGSTOP)
+        workers = descendants(jvm)
+        mark.write_text(json.dumps(seen | {"jvm": jvm, "workers": workers}))
+        for pid in (jvm, *workers, os.getpid()):
+            os.kill(pid, signal.SIGKILL)
+
+    return die
+
+
+def main() -> None:
+    point, mark, name, *arguments = sys.argv[1:]
+    POINTS[point](JOBS[arguments[0] if name == "expire" else name], die_at(Path(mark)))
+    jobs.run(name, arguments)
+
+
+if __name__ == "__main__":
+    main()

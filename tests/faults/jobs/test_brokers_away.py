@@ -1,0 +1,59 @@
+"""A broker that is down fails its queues alone; a nameserver that is down fails the run, and both come back."""
+
+from __future__ import annotations
+
+import pytest
+
+from sandbox.broker import TRACE_TOPIC, Sandbox
+from spark_jobs.ingest.positions import booked
+from spark_jobs.tables import EVENTS, RAW
+from tests.faults.jobs.world import Difference, World
+
+
+def test_one_of_two_brokers_is_down(world: World, second: Sandbox, capfd: pytest.CaptureFixture[str]):
+    (topic,) = world.topics
+    world.make_topic(topic, sandbox=second)
+    for name in (world.sandbox.broker_name, second.broker_name):
+        world.write(600, broker=name)
+    assert world.extract() == 0
+    world.write(400)
+    world.write(400, broker=second.broker_name)
+    world.look_at_the_broker()
+    second.kill_broker()
+    capfd.readouterr()
+    try:
+        assert world.extract() == 1
+        output = " ".join(capfd.readouterr().err.split())
+        assert f"{topic}/{second.broker_name}/0" in output
+        assert f"{topic}/{second.broker_name}/1" in output
+        assert f"failed queue faults/{topic}/{world.sandbox.broker_name}" not in output
+        assert world.compare_with_known(RAW) == Difference(2000, lost=400, doubled=0, wrong=0)
+    finally:
+        second.start_broker()
+    assert world.extract() == 0
+    assert world.merge() == 0
+    assert world.compare(RAW, EVENTS) == Difference(2000, lost=0, doubled=0, wrong=0)
+
+
+def test_the_nameserver_is_down(world: World, second: Sandbox, capfd: pytest.CaptureFixture[str]):
+    world.write(600)
+    assert world.extract() == 0
+    world.write(600)
+    world.look_at_the_broker()
+    before = booked(world.spark, world.settings, RAW).positions
+    world.sandbox.stop_namesrv()
+    capfd.readouterr()
+    try:
+        assert world.extract() != 0
+        output = " ".join(capfd.readouterr().err.split())
+        assert world.sandbox.namesrv in output
+        assert "no nameserver answers" in output
+        assert booked(world.spark, world.settings, RAW).positions == before
+        assert world.compare_with_known(RAW) == Difference(1200, lost=600, doubled=0, wrong=0)
+    finally:
+        world.sandbox.start()
+        world.wait_for_route(world.topics[0], world.sandbox)
+        world.wait_for_route(TRACE_TOPIC, second)
+    assert world.extract() == 0
+    assert world.merge() == 0
+    assert world.compare(RAW, EVENTS) == Difference(1200, lost=0, doubled=0, wrong=0)

@@ -1,0 +1,69 @@
+"""Snapshot expiry is killed while it deletes files: what main needs stays, and the jobs go on."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from spark_jobs import catalog
+from spark_jobs.settings import Settings
+from spark_jobs.tables import EVENTS, RAW, Table
+from tests.faults.jobs.job import expire
+from tests.faults.jobs.killed import folder_of
+from tests.faults.jobs.killing import MESSAGES, REPEATS, TABLES, killed
+from tests.faults.jobs.world import World
+
+FILES = 200
+
+
+def left_by_a_dropped_branch(world: World, table: Table) -> list[str]:
+    """Commit many data files to a branch and drop it, as a refused publication does; returns the files."""
+    folder = folder_of(world.settings, table)
+    before = set(folder.glob("data/*/*.parquet"))
+    world.spark.sql(f"alter table {table.full_name} create branch refused")
+    few = world.spark.table(table.full_name).limit(FILES * 2).repartition(FILES)
+    few.write.format("iceberg").options(branch="refused", **{"distribution-mode": "none"}).mode(
+        "append"
+    ).save(table.full_name)
+    world.spark.sql(f"alter table {table.full_name} drop branch refused")
+    files = [str(file) for file in set(folder.glob("data/*/*.parquet")) - before]
+    assert len(files) >= FILES
+    return files
+
+
+def snapshots(settings: Settings, table: Table) -> int:
+    return len(catalog.lake(settings).load_table(table.name).metadata.snapshots)
+
+
+@pytest.mark.timeout(180 * (REPEATS + 1))
+@pytest.mark.parametrize("job", TABLES)
+def test_killed_expiry(world: World, job: str, tmp_path: Path, record_property, monkeypatch):
+    counts = {"point": "expiry", "job": job, "repeats": 0, "messages": 0, "lost": 0, "doubled": 0, "wrong": 0}
+    record_property("counts", counts)
+    table = TABLES[job]
+    for repeat in range(REPEATS):
+        world.write(MESSAGES)
+        assert world.extract() == 0
+        assert world.merge() == 0
+        doomed = left_by_a_dropped_branch(world, table)
+        main, live = world.head(table), snapshots(world.settings, table)
+
+        at = killed(world, "expiry", ["expire", job], tmp_path / "mark", DOOMED_FILES=json.dumps(doomed))
+        assert at["deleted"] > 0
+        assert at["left"] > 0, "the expiry was over before it was killed"
+        assert snapshots(world.settings, table) < live
+        assert world.head(table) == main
+
+        world.write(100)
+        assert world.extract() == 0
+        assert world.merge() == 0
+        for name, value in world.environment.items():
+            monkeypatch.setenv(name, value)
+        assert expire(table) == 0
+        difference = world.compare(RAW, EVENTS)
+        counts |= {"repeats": repeat + 1, "messages": difference.messages}
+        for name in ("lost", "doubled", "wrong"):
+            counts[name] += getattr(difference, name)
+        assert (difference.lost, difference.doubled, difference.wrong) == (0, 0, 0)

@@ -1,0 +1,93 @@
+"""Wrong credentials, and too few permissions: the job says so and ends, and the secret is written nowhere."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sandbox.broker import TRACE_TOPIC, Sandbox, rocketmq
+from spark_jobs import catalog
+from spark_jobs.settings import Cluster, Settings
+from spark_jobs.tables import RAW
+from tests.faults.jobs.world import CLUSTER, Run, World
+from tests.rocketmq.java_client import run as run_java
+from tests.rocketmq.test_access import ACL_CONF, ADMIN
+
+SECRETS = {"reader": "a-reader-secret-81f3", "stranger": "a-stranger-secret-5d20"}
+WRONG = "a-wrong-secret-c77e"
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
+    """A broker that lets `reader` read the trace topic, and `stranger`, whom it knows, another one."""
+    folder = Path(tmp_path_factory.mktemp("guarded"))
+    with rocketmq(folder, extra_broker_conf=ACL_CONF, stop_in_order=False) as sandbox:
+        grants = [
+            {
+                "do": "grant",
+                "broker": sandbox.broker_address,
+                "admin": [ADMIN.access_key, ADMIN.secret_key],
+                "user": [name, SECRETS[name]],
+                "resources": [f"Topic:{topic}", "Group:TOOLS_CONSUMER"],
+            }
+            for name, topic in (("reader", TRACE_TOPIC), ("stranger", "another"))
+        ]
+        run_java(sandbox.namesrv, folder / "java", grants)
+        yield sandbox
+
+
+@pytest.fixture
+def guarded_world(guarded: Sandbox, settings: Settings, tmp_path: Path) -> World:
+    """The guarded broker's trace topic, and a warehouse of its own."""
+    home = Settings(home=tmp_path / "home", spark_conf=settings.spark_conf)
+    cluster = Cluster(name=CLUSTER, namesrv=[guarded.namesrv], credentials_env="FAULTS")
+    clusters = json.dumps([cluster.model_dump(exclude_none=True)])
+    return World(None, home, guarded, None, [TRACE_TOPIC], extra={"TRACE_CLUSTERS": clusters})
+
+
+def extract_as(world: World, name: str, secret: str) -> Run:
+    return world.run(
+        "spark_jobs.extract", "--cluster", CLUSTER, FAULTS_ACCESS_KEY=name, FAULTS_SECRET_KEY=secret
+    )
+
+
+def files_that_hold(folder: Path, secret: str) -> list[Path]:
+    """Also where a snapshot summary or a log holds it; manifests are compressed and hold no properties."""
+    return [file for file in folder.rglob("*") if file.is_file() and secret.encode() in file.read_bytes()]
+
+
+@pytest.mark.parametrize(
+    ("name", "secret", "says"),
+    [
+        ("reader", WRONG, "signature"),
+        ("nobody", WRONG, "nobody"),
+        ("stranger", SECRETS["stranger"], "stranger"),
+    ],
+    ids=["wrong-secret", "unknown-user", "no-permission"],
+)
+def test_who_may_not_read(guarded_world: World, name: str, secret: str, says: str):
+    run = extract_as(guarded_world, name, secret)
+    print(run.output)
+    assert run.code == 1
+    assert says in run.output
+    told = " ".join(run.output.split())
+    assert f"broker {guarded_world.sandbox.broker_name}" in told
+    assert f"topic {TRACE_TOPIC}" in told
+    assert guarded_world.rows(RAW, "queue_offset") == []
+    assert secret not in run.output
+    assert files_that_hold(guarded_world.settings.home, secret) == []
+
+
+def test_who_may_read(guarded_world: World):
+    """Neither does a run that succeeds leave the secret anywhere."""
+    secret = SECRETS["reader"]
+    run = extract_as(guarded_world, "reader", secret)
+    assert run.code == 0, run.output
+    assert secret not in run.output
+    assert files_that_hold(guarded_world.settings.home, secret) == []
+    table = catalog.lake(guarded_world.settings).load_table(RAW.name)
+    assert all(secret not in str(snapshot.summary) for snapshot in table.snapshots())
+    assert files_that_hold(guarded_world.settings.home, "trace.offsets")  # the search finds what is there

@@ -1,0 +1,55 @@
+"""Two processes of a job at once: one publishes a range, the other plans again; nothing is doubled or lost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from spark_jobs import catalog
+from spark_jobs.tables import EVENTS, RAW, Table
+from tests.faults.jobs.killing import snapshots_of
+from tests.faults.jobs.meeting import LATE, wait_for
+from tests.faults.jobs.world import CLUSTER, World
+
+ROUNDS, MESSAGES = 4, 2000
+NAMES = ("early", LATE)
+ARGUMENTS = {"extract": ["extract", "--cluster", CLUSTER], "merge": ["merge"]}
+
+
+def rows_added(world: World, table: Table, run_id: str) -> int:
+    """By the snapshots of a run that are on main."""
+    metadata = catalog.lake(world.settings).load_table(table.name)
+    _, on_main = snapshots_of(world, table, run_id)
+    return sum(int(metadata.snapshot_by_id(each).summary["added-records"] or 0) for each in on_main)
+
+
+@pytest.mark.parametrize(("job", "table"), [("extract", RAW), ("merge", EVENTS)])
+def test_two_at_once(world: World, job: str, table: Table, tmp_path: Path):
+    both = [
+        world.start("tests.faults.jobs.meeting", str(tmp_path), name, str(ROUNDS), *ARGUMENTS[job])
+        for name in NAMES
+    ]
+    for number in range(ROUNDS):
+        world.write(MESSAGES)
+        if job == "merge":
+            assert world.extract() == 0
+        (tmp_path / f"go-{number}").touch()
+        wait_for(tmp_path, f"*-done-{number}", 2)
+        assert all((tmp_path / f"{name}-planned-{number}").exists() for name in NAMES)
+        ends = {name: (tmp_path / f"{name}-done-{number}").read_text() for name in NAMES}
+        assert all(end == "0" for end in ends.values()), "\n".join(
+            f"round {number}, {name}: {end}" for name, end in ends.items()
+        )
+        added = sorted(rows_added(world, table, f"{name}-{number}") for name in NAMES)
+        assert added[0] == 0, f"both published: {added}"
+        assert added[1] > 0
+        if job == "extract":
+            difference = world.compare(RAW)
+            assert added[1] == MESSAGES
+        else:
+            difference = world.compare(RAW, EVENTS)
+        assert (difference.lost, difference.doubled, difference.wrong) == (0, 0, 0)
+    for process in both:
+        run = process.finished()
+        assert run.code == 0, run.output
