@@ -2,11 +2,12 @@ r"""The record layouts that RocketMQ clients write, as data; the decoder is made
 
 A trace message's body is a run of records. `\x01` stands between the fields of a record and
 `\x02` after each record. The first field names the record's type. A new client that writes a new
-layout is a new row here and a sample in `tests/unit/test_layouts.py`.
+layout is a new row here and a sample in `tests/spark/test_decode.py`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -67,12 +68,16 @@ CONTEXT_CODES = ("success", "timeout", "exception", "returned_null", "failed")
 
 @dataclass(frozen=True)
 class Layout:
-    """One layout: `fields` are the names after the type token, in wire order."""
+    """One layout: `fields` are the names in wire order, without the type token.
+
+    The type token is the first field; with `type_last` it is the last one.
+    """
 
     name: str
     record_type: str
     fields: tuple[str, ...]
     writers: str
+    type_last: bool = False
 
     @property
     def count(self) -> int:
@@ -81,19 +86,25 @@ class Layout:
 
     def position(self, column: str) -> int | None:
         """The 0-based place of the field that fills `column`; None if the layout has none."""
-        for index, name in enumerate(self.fields, start=1):
+        for index, name in enumerate(self.fields, start=0 if self.type_last else 1):
             if FIELDS[name].column == column:
                 return index
         return None
 
+    def wire(self, values: Mapping[str, str]) -> list[str]:
+        """The fields of a record as they stand on the wire; `values` by field name."""
+        fields = [values[name] for name in self.fields]
+        return [*fields, self.record_type] if self.type_last else [self.record_type, *fields]
 
-def _layout(name: str, record_type: str, fields: str, writers: str) -> Layout:
-    return Layout(name, record_type, tuple(fields.split()), writers)
+
+def _layout(name: str, record_type: str, fields: str, writers: str, type_last: bool = False) -> Layout:
+    return Layout(name, record_type, tuple(fields.split()), writers, type_last)
 
 
 _PUB = "time region group topic msgId tags keys storeHost"
 _SUB_BEFORE = "time region group requestId msgId retryTimes keys"
 _SUB_AFTER = "requestId msgId cost success keys"
+_NEWLIFE = "topic msgId tags keys storeHost bodyLength cost"
 
 LAYOUTS = (
     _layout("pub_12", "Pub", f"{_PUB} bodyLength cost msgType", "before 4.4.0 and early ONS"),
@@ -147,6 +158,9 @@ LAYOUTS = (
         "Java 4.9.0 and later, Rust, Lua",
     ),
     _layout("recall_7", "Recall", "time region group topic msgId success", "Java 5.3.2 and later, Rust"),
+    _layout("pub_8_newlife", "Pub", _NEWLIFE, "NewLife.RocketMQ (C#)", type_last=True),
+    _layout("sub_before_8_newlife", "SubBefore", _NEWLIFE, "NewLife.RocketMQ (C#)", type_last=True),
+    _layout("sub_after_8_newlife", "SubAfter", _NEWLIFE, "NewLife.RocketMQ (C#)", type_last=True),
 )
 BY_NAME = {layout.name: layout for layout in LAYOUTS}
 COLUMNS = tuple(dict.fromkeys(f.column for f in FIELDS.values() if f.column))
@@ -162,11 +176,12 @@ def candidate(record_type: str, count: int, last_empty: bool) -> Layout | None:
     A count is tried as it stands, then, where the last field is empty, one fewer: some tools
     write a separator after the last field. Java's access channel CLOUD does so in a SubAfter
     (5.3.1 and later; before, the next record is glued on, and `decode` cuts it off first).
-    Layouts of the same count are told apart by `decode` (pub_15 and pub_15_rmqsdk).
+    Layouts of the same count are told apart by `decode` (pub_15 and pub_15_rmqsdk), which also finds
+    those with the type last: their first field is a topic.
     """
     for wanted in (count, count - 1) if last_empty else (count,):
         for layout in LAYOUTS:
-            if layout.record_type != record_type or layout.count != wanted:
+            if layout.type_last or layout.record_type != record_type or layout.count != wanted:
                 continue
             # An empty last field is a value only of a text field.
             if wanted == count and last_empty and FIELDS[layout.fields[-1]].kind is not Kind.TEXT:

@@ -8,7 +8,7 @@ import pytest
 
 from spark_jobs import tables
 from spark_jobs.trace.decode import OUTPUT, decode
-from spark_jobs.trace.layouts import LAYOUTS
+from spark_jobs.trace.layouts import BY_NAME, LAYOUTS
 
 S, R = "\x01", "\x02"
 STORED = datetime(2026, 11, 20, 12, 0, 0, tzinfo=UTC)
@@ -20,6 +20,7 @@ SUB_BEFORE = ["SubBefore", TIME, "DefaultRegion", "cg", "RQ", "AC11", "2", "k1"]
 SUB_AFTER = ["SubAfter", "RQ", "AC11", "7", "true", "k1"]
 END = ["EndTransaction", TIME, "DefaultRegion", "pg", "orders", "AC11", "TagA", "k1", "10.0.0.1:10911", "2"]
 RMQSDK = ["SubAfter", TIME, "RQ", "AC11", "10.0.0.9", "cg", "7", "false", "k1", "2"]
+NEWLIFE = ["orders", "AC11", "TagA", "k1", "10.0.0.1:10911", "128", "3"]
 
 # One sample a layout: the fields on the wire, and what of them the columns must hold.
 SAMPLES = {
@@ -62,6 +63,12 @@ SAMPLES = {
         [*END, "TX", "ROLLBACK_MESSAGE", "true"],
         {"transaction_id": "TX", "transaction_state": "ROLLBACK_MESSAGE", "from_transaction_check": True},
     ),
+    "pub_8_newlife": (
+        [*NEWLIFE, "Pub"],
+        {"topic": "orders", "msg_id": "AC11", "body_length": 128, "cost_ms": 3.0, "group_name": None},
+    ),
+    "sub_before_8_newlife": ([*NEWLIFE, "SubBefore"], {"topic": "orders", "retry_times": None}),
+    "sub_after_8_newlife": ([*NEWLIFE, "SubAfter"], {"cost_ms": 3.0, "success": None}),
     "recall_7": (["Recall", TIME, "DefaultRegion", "pg", "orders", "AC11", "true"], {"success": True}),
 }
 
@@ -108,7 +115,8 @@ def test_each_layout(decoded):
         SAMPLES.items(), decoded(*[body(fields) for fields, _ in SAMPLES.values()]), strict=True
     ):
         assert [row["layout"] for row in rows] == [name], rows
-        assert rows[0]["record_type"] == SAMPLES[name][0][0]
+        fields = SAMPLES[name][0]
+        assert rows[0]["record_type"] == fields[-1 if BY_NAME[name].type_last else 0]
         assert {column: rows[0][column] for column in expected} == expected
 
 
@@ -154,8 +162,9 @@ def test_what_is_wrong_is_said(decoded):
 
 def test_a_separator_after_the_last_field_is_not_a_field(decoded):
     # With access channel CLOUD, Java 5.3.1 and later write the sub_after_7 so.
-    found = decoded(*[body([*fields, ""]) for fields, _ in SAMPLES.values()])
-    assert [reasons(rows) for rows in found] == [[name] for name in SAMPLES]
+    names = [layout.name for layout in LAYOUTS if not layout.type_last]
+    found = decoded(*[body([*SAMPLES[name][0], ""]) for name in names])
+    assert [reasons(rows) for rows in found] == [[name] for name in names]
 
 
 def test_glued_records_are_cut(decoded):
@@ -164,6 +173,28 @@ def test_glued_records_are_cut(decoded):
     rows = decoded(glued + glued + S.join(SUB_BEFORE) + R + S.join(["Pub", "torn"]))[0]
     assert reasons(rows) == ["sub_after_7", "sub_after_7", "sub_before_8", "field_count:2"]
     assert [row["record_index"] for row in rows] == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("count", [2, 3])
+def test_records_joined_by_the_field_separator_come_apart(decoded, count):
+    """pyrocketmq joins the records of one listener call; its client host may be empty."""
+    before, without_host = [*SUB_BEFORE, "10.0.0.9"], [*SUB_BEFORE, ""]
+    after = [*SUB_AFTER, "0", TIME, "cg"]
+    joined = [S.join(record * count) for record in (before, without_host, after)]
+    rows = decoded(R.join(joined) + R)[0]
+    expected = ["sub_before_9", "sub_before_8", "sub_after_9"]
+    assert reasons(rows) == [name for name in expected for _ in range(count)]
+    assert [row["record_index"] for row in rows] == list(range(3 * count))
+
+
+def test_only_complete_records_come_apart(decoded):
+    """A key that holds a type name and separators stays one Invalid row, whatever it looks like."""
+    poisoned = [
+        [*SUB_BEFORE[:7], f"k{S}SubBefore{S}", "10.0.0.9"],
+        [*SUB_AFTER[:5], f"k{S}SubAfter{S}Q", "0", TIME, "cg"],
+    ]
+    for rows in decoded(*[body(record) for record in poisoned]):
+        assert [row["record_type"] for row in rows] == ["Invalid"]
 
 
 def test_a_key_that_spells_a_type_cuts_nothing(decoded):

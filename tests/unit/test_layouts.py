@@ -6,8 +6,10 @@ import pytest
 
 from spark_jobs.trace.layouts import BY_NAME, LAYOUTS, candidate
 
+TYPE_FIRST = [layout for layout in LAYOUTS if not layout.type_last]
 
-@pytest.mark.parametrize("layout", LAYOUTS, ids=lambda layout: layout.name)
+
+@pytest.mark.parametrize("layout", TYPE_FIRST, ids=lambda layout: layout.name)
 def test_a_layout_is_a_candidate_of_its_own_count(layout):
     found = candidate(layout.record_type, layout.count, last_empty=False)
     # The two Pubs of 15 fields are told apart by a field's kind, in decode.

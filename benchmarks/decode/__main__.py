@@ -1,0 +1,103 @@
+"""`make bench-decode`: the decoder beside DuckDB's plain split of the same bytes and a decoder in plain Python.
+
+All read the same Parquet files on two cores and give every record. Exits with 1 if a target is missed or the numbers
+of records differ.
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.decode import bodies, duck, python_udf
+from spark_jobs.session import session
+from spark_jobs.settings import Settings
+from spark_jobs.trace.decode import decode
+
+BODIES, THREADS, ROUNDS = 102_000, 2, 5
+# Wall time of ours over theirs.
+AT_MOST = {"decode_vs_duckdb": 3.5, "decode_vs_python_udf": 0.35}
+_console = Console(width=120, highlight=False)
+
+
+def main() -> int:
+    home = Settings().home / "bench"
+    home.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="decode-", dir=home) as scratch:
+        folder = Path(scratch)
+        records, size = bodies.write(folder / "bodies", BODIES)
+        _console.print(
+            f"{records:,} records of {len(bodies.MIX)} layouts in {BODIES:,} bodies, {size / 1e6:.0f} MB; "
+            f"{bodies.BAD_SHARE:.0%} of the records are bad"
+        )
+        settings = Settings(home=folder, spark_master=f"local[{THREADS}]")
+        times = _race(session("bench decode", settings), folder / "bodies", records)
+    _show(times, records)
+    middle = {name: statistics.median(each) for name, each in times.items()}
+    ratios = {
+        "decode_vs_duckdb": middle["ours"] / middle["DuckDB, plain split"],
+        "decode_vs_python_udf": middle["ours"] / middle["plain Python UDF"],
+    }
+    for name, value in ratios.items():
+        print(f"RATIO {name}={value:.2f}")
+    missed = [
+        f"{name} is {ratios[name]:.2f}, at most {most} is wanted"
+        for name, most in AT_MOST.items()
+        if ratios[name] > most
+    ]
+    _console.print("; ".join(missed) or "all targets are reached")
+    return 1 if missed else 0
+
+
+def _race(spark: SparkSession, folder: Path, records: int) -> dict[str, list[float]]:
+    """The seconds of each contestant in each round, after two rounds to warm up."""
+    messages = spark.read.parquet(str(folder))
+    connection = duck.connect(folder, THREADS)
+    assert decode(messages).count() == records
+    assert messages.select(F.explode(python_udf.column())).count() == records
+    assert duck.split(connection) == records
+    contestants: dict[str, Callable[[], object]] = {
+        "ours": lambda: _run(decode(messages)),
+        "DuckDB, plain split": lambda: duck.split(connection),
+        "plain Python UDF": lambda: _run(messages.select("queue_offset", F.inline(python_udf.column()))),
+    }
+    times: dict[str, list[float]] = {name: [] for name in contestants}
+    names = list(contestants)
+    for turn in range(-2, ROUNDS):
+        for name in names[turn % 3 :] + names[: turn % 3]:
+            begin = time.perf_counter()
+            contestants[name]()
+            if turn >= 0:
+                times[name].append(time.perf_counter() - begin)
+        if turn >= 0:
+            _console.print(f"round {turn + 1}: " + ", ".join(f"{n} {t[-1]:.2f} s" for n, t in times.items()))
+    return times
+
+
+def _run(frame: DataFrame) -> None:
+    frame.write.format("noop").mode("overwrite").save()
+
+
+def _show(times: dict[str, list[float]], records: int) -> None:
+    table = Table(title="the same bodies, decoded by each", title_justify="left", box=box.SIMPLE_HEAD)
+    table.add_column("decoder")
+    for heading in ("median s", "min s", "max s", "records/s"):
+        table.add_column(heading, justify="right")
+    for name, each in times.items():
+        middle = statistics.median(each)
+        table.add_row(name, *(f"{s:.2f}" for s in (middle, min(each), max(each))), f"{records / middle:,.0f}")
+    _console.print(table)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,117 @@
+"""The same decoder as a Python UDF over bodies, written to be as quick as plain Python gets."""
+
+from __future__ import annotations
+
+import re
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from spark_jobs.tables import EVENTS
+from spark_jobs.trace.decode import _PATTERNS
+from spark_jobs.trace.layouts import (
+    BY_NAME,
+    CONTEXT_CODES,
+    FIELDS,
+    KINDS,
+    MAX_COUNT,
+    MSG_TYPES,
+    RECORD_TYPES,
+    Kind,
+    candidate,
+)
+
+_MADE_ELSEWHERE = {
+    *("cluster", "trace_topic", "broker", "queue_id", "epoch", "queue_offset", "store_time", "born_host"),
+    *("event_time", "event_time_suspect", "decoder_version", "change_seq"),
+}
+_COLUMNS = [column for column in EVENTS.columns if column.name not in _MADE_ELSEWHERE]
+SCHEMA = "array<struct<event_ms: bigint, " + ", ".join(f"{c.name}: {c.type}" for c in _COLUMNS) + ">>"
+_PLACE = {"event_ms": 0} | {column.name: place for place, column in enumerate(_COLUMNS, start=1)}
+_FITS = {kind: re.compile(pattern.replace("\\z", "\\Z")).search for kind, pattern in _PATTERNS.items()}
+
+
+def _boolean(text: str) -> bool:
+    return text in ("true", "TRUE", "True")
+
+
+_MAKE = {Kind.INTEGER: int, Kind.TIME: int, Kind.NUMBER: float, Kind.BOOLEAN: _boolean}
+_NAMES = {"msg_type": MSG_TYPES, "context_code": CONTEXT_CODES}
+
+
+def _plan(name: str) -> tuple:
+    """For a layout: its type, its name, and for each field where it stands, where it goes and what it must be."""
+    layout = BY_NAME[name]
+    steps = []
+    for place, field in enumerate(layout.fields, start=0 if layout.type_last else 1):
+        column = FIELDS[field].column
+        if column is None:
+            continue
+        target = _PLACE["event_ms" if column == "event_time" else column]
+        kind = KINDS[column]
+        steps.append(
+            (place, target, _FITS.get(kind), _MAKE.get(kind), _NAMES.get(column), f"bad_{kind}:{field}")
+        )
+    return layout.record_type, name, steps
+
+
+_PLANS = {name: _plan(name) for name in BY_NAME}
+_CANDIDATES = {
+    (record_type, count, empty): found.name
+    for record_type in RECORD_TYPES
+    for count in range(MAX_COUNT + 2)
+    for empty in (False, True)
+    if (found := candidate(record_type, count, empty))
+}
+_NEWLIFE = {BY_NAME[name].record_type: name for name in BY_NAME if BY_NAME[name].type_last}
+_WIDTH = len(_PLACE)
+_INDEX, _TYPE, _LAYOUT, _REASON, _RAW = (
+    _PLACE[name] for name in ("record_index", "record_type", "layout", "invalid_reason", "raw")
+)
+
+
+def _layout(fields: list[str]) -> str | None:
+    name = _CANDIDATES.get((fields[0], len(fields), fields[-1] == ""))
+    if name == "pub_15" and not fields[9].isdecimal():
+        return "pub_15_rmqsdk"
+    if name is None and len(fields) == 8 and fields[0] not in RECORD_TYPES:
+        return _NEWLIFE.get(fields[-1])
+    return name
+
+
+def _record(index: int, piece: str) -> list:
+    fields = piece.split("\x01")
+    row: list = [None] * _WIDTH
+    row[_INDEX] = index
+    name = _layout(fields)
+    if name is None:
+        reason = f"field_count:{len(fields)}" if fields[0] in RECORD_TYPES else "unknown_type"
+        return _invalid(index, piece, reason)
+    row[_TYPE], row[_LAYOUT], steps = _PLANS[name]
+    for place, target, fits, make, names, bad in steps:
+        value = fields[place]
+        if fits is not None and not fits(value):
+            return _invalid(index, piece, bad)
+        if make is not None:
+            value = make(value)
+            if names is not None:
+                value = names[value] if value < len(names) else str(value)
+        row[target] = value
+    return row
+
+
+def _invalid(index: int, piece: str, reason: str) -> list:
+    row: list = [None] * _WIDTH
+    row[_INDEX], row[_TYPE], row[_REASON], row[_RAW] = index, "Invalid", reason, piece.encode()
+    return row
+
+
+def decode(body: bytes) -> list:
+    """All records of a body; glued ones are left out here, which spares it a search."""
+    pieces = bytes(body).decode("utf-8", "replace").split("\x02")
+    return [_record(index, piece) for index, piece in enumerate(pieces) if piece]
+
+
+def column() -> Column:
+    """The UDF over the column `body`: an array of records."""
+    return F.udf(decode, SCHEMA)("body")
