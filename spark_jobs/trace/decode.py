@@ -90,7 +90,8 @@ def decode(messages: DataFrame, limits: Limits | None = None) -> DataFrame:
         `invalid_reason` and `raw`; a message with `body_error` becomes one Invalid row. An empty
         piece between two separators is no record.
     """
-    return _typed(_fields(_records(_with_all_columns(messages))), limits or Limits())
+    records = _compiled_apart(_fields(_records(_with_all_columns(messages))))
+    return _output(_compiled_apart(_judged(records)), limits or Limits())
 
 
 def _with_all_columns(messages: DataFrame) -> DataFrame:
@@ -113,24 +114,31 @@ def _pieces(body: Column) -> Column:
 
 
 def _records(messages: DataFrame) -> DataFrame:
-    """One row a piece of a body: adds `record_index` and `piece` (text; NULL for an unreadable body)."""
+    """One row a piece of a body: adds `record_index`, `piece` (text; NULL for an unreadable body) and `torn`.
+
+    `torn` has the bytes that the text does not say: of an unreadable body, and of what is not UTF-8.
+    """
     unreadable = F.array(F.lit(None).cast("string"))
     pieces = F.when(F.col("body_error").isNull(), _pieces(F.col("body").cast("string"))).otherwise(unreadable)
-    return messages.select("*", F.posexplode(pieces).alias("record_index", "piece")).where(
-        "piece is null or piece != ''"
-    )
-
-
-def _raw() -> Column:
-    """The bytes of a record. Text that was no UTF-8 holds replacement characters: take those from the body."""
     replaced = F.contains("piece", F.lit("\N{REPLACEMENT CHARACTER}"))
     # One byte a character, so the pieces are the same and nothing is lost.
     latin = F.get(_pieces(F.decode("body", "ISO-8859-1")), F.col("record_index"))
+    torn = F.when(F.col("piece").isNull(), F.col("body")).when(replaced, F.encode(latin, "ISO-8859-1"))
     return (
-        F.when(F.col("piece").isNull(), F.col("body"))
-        .when(replaced, F.encode(latin, "ISO-8859-1"))
-        .otherwise(F.col("piece").cast("binary"))
+        messages.select("*", F.posexplode(pieces).alias("record_index", "piece"))
+        .where("piece is null or piece != ''")
+        .select(*_CARRIED, "body_error", "record_index", "piece", torn.alias("torn"))
     )
+
+
+def _compiled_apart(frame: DataFrame) -> DataFrame:
+    """The same rows; what comes next is a generated method of its own.
+
+    Spark makes one method of all that it can fuse. Above some size the JVM's compiler gives up, and the method is
+    interpreted: a decode of 2 s took 17 s. A coalesce to more partitions than there can be moves nothing, and
+    is not fused.
+    """
+    return frame.coalesce(2**31 - 1)
 
 
 def _lookup(values: Sequence[object], index: Column) -> Column:
@@ -196,10 +204,9 @@ _LONG_DIGITS = 19
 
 
 def _fields(records: DataFrame) -> DataFrame:
-    """Adds the record's `fields` (text) and its `layout_id`; NULL where no layout has such a record."""
-    return records.withColumn("fields", F.split("piece", FIELD_SEPARATOR)).withColumn(
-        "layout_id", _candidate_id()
-    )
+    """The record's `fields` (text) in place of the piece, and its `layout_id`; NULL where no layout has such."""
+    with_fields = records.withColumn("fields", F.split("piece", FIELD_SEPARATOR)).drop("piece")
+    return with_fields.withColumn("layout_id", _candidate_id())
 
 
 def _field(column: str, layout_id: Column) -> Column:
@@ -242,23 +249,28 @@ def _parsed(column: str) -> Column:
             return F.when(fits, wire)
 
 
-def _typed(records: DataFrame, limits: Limits) -> DataFrame:
+def _judged(records: DataFrame) -> DataFrame:
+    """Adds the typed columns, `invalid_reason`, and `valid_id`, which is `layout_id` of a valid record."""
+    kept = (*_CARRIED, "body_error", "record_index", "torn", "layout_id", "fields")
     wire = records.select(
-        *_CARRIED,
-        *("body", "body_error", "record_index", "piece", "layout_id", "fields"),
-        *[_field(column, F.col("layout_id")).alias(f"wire_{column}") for column in _TYPED],
+        *kept, *[_field(column, F.col("layout_id")).alias(f"wire_{column}") for column in _TYPED]
     )
     numbers = [c for c in _TYPED if KINDS[c] in (Kind.INTEGER, Kind.TIME, Kind.NUMBER)]
     whole = wire.withColumns({f"whole_{column}": _whole(F.col(f"wire_{column}")) for column in numbers})
     parsed = whole.select(
-        *_CARRIED,
-        *("body", "body_error", "record_index", "piece", "layout_id", "fields"),
+        *kept,
         *[_parsed(column).alias(column) for column in _TYPED],
         *[F.col(f"wire_{column}").isNotNull().alias(f"has_{column}") for column in _TYPED],
     )
-    judged = parsed.withColumn("invalid_reason", _reason()).withColumn(
-        "valid_id", F.when(F.col("invalid_reason").isNull(), F.col("layout_id"))
+    judged = parsed.withColumn("invalid_reason", _reason())
+    valid_id = F.when(F.col("invalid_reason").isNull(), F.col("layout_id"))
+    return judged.select(
+        *_CARRIED, "record_index", "torn", "fields", *_TYPED, "invalid_reason", valid_id.alias("valid_id")
     )
+
+
+def _output(judged: DataFrame, limits: Limits) -> DataFrame:
+    """The columns of `events.trace_records`; those of an Invalid record are NULL."""
     valid, valid_id = F.col("invalid_reason").isNull(), F.col("valid_id")
     event_ms = F.when(valid & (F.col("event_time") <= _LAST_MS), F.col("event_time"))
     values = {column: _field(column, valid_id) for column in COLUMNS}
@@ -270,7 +282,7 @@ def _typed(records: DataFrame, limits: Limits) -> DataFrame:
         "event_time_suspect": F.when(valid, _suspect(event_ms, limits)),
         "msg_type": _named(MSG_TYPES, values["msg_type"]),
         "context_code": _named(CONTEXT_CODES, values["context_code"]),
-        "raw": F.when(~valid, _raw()),
+        "raw": F.when(~valid, F.coalesce("torn", F.array_join("fields", FIELD_SEPARATOR).cast("binary"))),
     }
     return judged.select(*[values.get(name, F.col(name)).alias(name) for name in OUTPUT])
 

@@ -128,6 +128,16 @@ def test_columns_are_the_tables(spark):
     assert dict(frame.dtypes) == declared
 
 
+def test_no_generated_method_is_too_large_for_the_jvms_compiler(lake):
+    """HotSpot does not compile a method of more than 8,000 bytes, and nothing warns."""
+    plan = decode(lake.table(tables.RAW.full_name))._jdf.queryExecution().executedPlan()
+    debug = getattr(getattr(lake._jvm.org.apache.spark.sql.execution.debug, "package$"), "MODULE$")
+    stages = debug.codegenStringSeq(plan)
+    sizes = [stages.apply(n)._3().maxMethodCodeSize() for n in range(stages.size())]
+    assert len(sizes) == 3
+    assert max(sizes) < 8000, sizes
+
+
 def test_all_records_of_a_body_in_order(decoded):
     (rows,) = decoded(body(*[fields for fields, _ in SAMPLES.values()]))
     assert [row["layout"] for row in rows] == list(SAMPLES)
