@@ -47,18 +47,10 @@ def pytest_runtest_makereport():
     return report
 
 
-# The longest first, so that the two processes end at about the same time.
-LONGEST = ("e2e", "test_killed", "faults/jobs", "dbt", "faults/client", "rocketmq")
-
-
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """`make test` runs two processes; what shares a broker or a Spark session stays in one of them."""
-
-    def group(item: pytest.Item) -> str:
-        folder = str(item.path.relative_to(Path(__file__).parent).parent)
-        return item.path.stem if item.path.stem == "test_killed" else folder
-
-    items.sort(key=lambda item: LONGEST.index(group(item)) if group(item) in LONGEST else len(LONGEST))
     for item in items:
-        item.add_marker(pytest.mark.xdist_group(group(item)))
+        folder = str(item.path.relative_to(Path(__file__).parent).parent)
+        alone = item.path.stem == "test_killed"
+        item.add_marker(pytest.mark.xdist_group(item.path.stem if alone else folder))

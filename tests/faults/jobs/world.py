@@ -126,16 +126,30 @@ class World:
             time.sleep(0.1)
 
     def write(self, count: int, topic: str | None = None, queues: int = 2, broker: str | None = None) -> None:
-        """Let the Java client send `count` new messages to a topic, shared among its queues."""
+        """Let the Java client send `count` new messages to a topic, shared among its queues.
+
+        A broker acknowledges a message before its queue has it: this returns when the queues have them all.
+        """
+        topic, broker = topic or self.topics[0], broker or self.sandbox.broker_name
         for queue in range(queues):
+            end = self._end(topic, broker, queue) + count // queues
             self.java(
                 "produce",
-                topic=topic or self.topics[0],
-                broker=broker or self.sandbox.broker_name,
+                topic=topic,
+                broker=broker,
                 queue=queue,
                 first=next(self._numbers),
                 count=count // queues,
             )
+            until = time.monotonic() + 30
+            while self._end(topic, broker, queue) < end:
+                assert time.monotonic() < until, f"{topic}/{broker}/{queue} does not reach {end}"
+                time.sleep(0.05)
+
+    def _end(self, topic: str, broker: str, queue: int) -> int:
+        """The offset that the queue's next message will get."""
+        bounds = self.java("bounds", topic=topic)
+        return next((after for b, q, _, after in bounds if (b, q) == (broker, queue)), 0)
 
     def extract(self, run_id: str = "recovery") -> int:
         """The job, in this session; returns its exit code."""
