@@ -104,8 +104,8 @@ def _with_all_columns(messages: DataFrame) -> DataFrame:
 def _pieces(body: Column) -> Column:
     """The body's pieces, one a record; a record that is glued to the one before it is cut off first.
 
-    The guard only has to let every glued body through, and most others not: a search for five literals
-    took four times as long, a quarter of the whole decode.
+    The guard only has to let every glued body through, and most others not: a search for each type's
+    whole name costs several times as much.
     """
     unglued = F.when(body.rlike(_GUARD), F.regexp_replace(body, _GLUED, f"$1{RECORD_SEPARATOR}")).otherwise(
         body
@@ -135,7 +135,7 @@ def _compiled_apart(frame: DataFrame) -> DataFrame:
     """The same rows; what comes next is a generated method of its own.
 
     Spark makes one method of all that it can fuse. Above some size the JVM's compiler gives up, and the method is
-    interpreted: a decode of 2 s took 17 s. A coalesce to more partitions than there can be moves nothing, and
+    interpreted, several times slower. A coalesce to more partitions than there can be moves nothing, and
     is not fused.
     """
     return frame.coalesce(2**31 - 1)
