@@ -82,7 +82,7 @@ dictionary: setup ## write docs/data_dictionary.md anew from the tables and mode
 
 .PHONY: test
 test: setup ## all tests, on a real broker, Spark, Iceberg, dbt and Airflow; TESTS=tests/unit for some
-	@$(RUN) pytest -n 2 --dist loadgroup $(TESTS)
+	@$(RUN) pytest -n 2 --dist loadgroup --no-loadscope-reorder $(TESTS)
 
 .PHONY: soak
 soak: setup ## what tests have no time for, with its counts: damaged answers, each job killed at each step; SOAK=20 FUZZ=1000000

@@ -47,10 +47,20 @@ def pytest_runtest_makereport():
     return report
 
 
+# Groups that take minutes, longest first: started last, one would keep its process alone at the end.
+LONGEST = ("e2e", "test_killed", "faults/jobs", "dbt", "faults/client", "rocketmq")
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """`make test` runs two processes; what shares a broker or a Spark session stays in one of them."""
-    for item in items:
-        folder = str(item.path.relative_to(Path(__file__).parent).parent)
-        alone = item.path.stem == "test_killed"
-        item.add_marker(pytest.mark.xdist_group(item.path.stem if alone else folder))
+    groups = {item: _group(item) for item in items}
+    for item, group in groups.items():
+        item.add_marker(pytest.mark.xdist_group(group))
+    items.sort(key=lambda item: LONGEST.index(groups[item]) if groups[item] in LONGEST else len(LONGEST))
+
+
+def _group(item: pytest.Item) -> str:
+    if item.path.stem == "test_killed":
+        return item.path.stem
+    return str(item.path.relative_to(Path(__file__).parent).parent)

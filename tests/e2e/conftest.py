@@ -41,13 +41,14 @@ class World:
 @pytest.fixture(scope="package")
 def world(tmp_path_factory) -> Iterator[World]:
     home = tmp_path_factory.mktemp("e2e")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("TRACE_SETTINGS", str(PROJECT / "sandbox" / "demo.toml"))
-        with rocketmq(home / "sandbox", stop_in_order=False) as sandbox:
-            cluster = Cluster(name="demo", namesrv=[sandbox.namesrv], trace_topics=list(TRACE_TOPICS))
+    with rocketmq(home / "sandbox", stop_in_order=False) as sandbox:
+        cluster = Cluster(name="demo", namesrv=[sandbox.namesrv], trace_topics=list(TRACE_TOPICS))
+        # The demo's short limits are for the DAGs alone: other tests of this process have their own.
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("TRACE_SETTINGS", str(PROJECT / "sandbox" / "demo.toml"))
             settings = Settings(home=home, clusters=[cluster])
             found = World(sandbox, settings, pipeline.prepare(settings))
-            generate(sandbox.namesrv, MESSAGES, found.traffic, full=True)
-            pipeline.wait_for_grace(settings)
-            pipeline.run_dags(settings, found.environment)
-            yield found
+        generate(sandbox.namesrv, MESSAGES, found.traffic, full=True)
+        pipeline.wait_for_grace(settings)
+        pipeline.run_dags(settings, found.environment)
+        yield found

@@ -14,7 +14,7 @@ def test_make_run(world, tmp_path):
     called = subprocess.run(
         ["make", "run", f"NAMESRV={world.sandbox.namesrv}", f"TOPIC={CUSTOM_TRACE_TOPIC}", "CLUSTER=mine"],
         cwd=PROJECT,
-        env=os.environ | {"TRACE_HOME": str(tmp_path)},
+        env=os.environ | {"TRACE_HOME": str(tmp_path), "TRACE_SETTINGS": world.environment["TRACE_SETTINGS"]},
         capture_output=True,
         text=True,
     )
