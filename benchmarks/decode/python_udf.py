@@ -8,7 +8,6 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from spark_jobs.tables import EVENTS
-from spark_jobs.trace.decode import _PATTERNS
 from spark_jobs.trace.layouts import (
     BY_NAME,
     CONTEXT_CODES,
@@ -20,6 +19,7 @@ from spark_jobs.trace.layouts import (
     Kind,
     candidate,
 )
+from spark_jobs.trace.values import PATTERNS
 
 _MADE_ELSEWHERE = {
     *("cluster", "trace_topic", "broker", "queue_id", "epoch", "queue_offset", "store_time", "born_host"),
@@ -28,7 +28,7 @@ _MADE_ELSEWHERE = {
 _COLUMNS = [column for column in EVENTS.columns if column.name not in _MADE_ELSEWHERE]
 SCHEMA = "array<struct<event_ms: bigint, " + ", ".join(f"{c.name}: {c.type}" for c in _COLUMNS) + ">>"
 _PLACE = {"event_ms": 0} | {column.name: place for place, column in enumerate(_COLUMNS, start=1)}
-_FITS = {kind: re.compile(pattern.replace("\\z", "\\Z")).search for kind, pattern in _PATTERNS.items()}
+_FITS = {kind: re.compile(pattern.replace("\\z", "\\Z")).search for kind, pattern in PATTERNS.items()}
 
 
 def _boolean(text: str) -> bool:
@@ -43,8 +43,10 @@ def _plan(name: str) -> tuple:
     """For a layout: its type, its name, and for each field where it stands, where it goes and what it must be."""
     layout = BY_NAME[name]
     steps = []
-    for place, field in enumerate(layout.fields, start=0 if layout.type_last else 1):
-        column = FIELDS[field].column
+    places = {field: place for place, field in enumerate(layout.fields, start=0 if layout.type_last else 1)}
+    # The first wrong field of FIELDS is the one that is named.
+    for field in sorted(layout.fields, key=list(FIELDS).index):
+        place, column = places[field], FIELDS[field].column
         if column is None:
             continue
         target = _PLACE["event_ms" if column == "event_time" else column]
@@ -72,11 +74,23 @@ _INDEX, _TYPE, _LAYOUT, _REASON, _RAW = (
 
 def _layout(fields: list[str]) -> str | None:
     name = _CANDIDATES.get((fields[0], len(fields), fields[-1] == ""))
-    if name == "pub_15" and not fields[9].isdecimal():
-        return "pub_15_rmqsdk"
+    if name in _TOLD_APART:
+        return _told_apart(name, fields)
     if name is None and len(fields) == 8 and fields[0] not in RECORD_TYPES:
         return _NEWLIFE.get(fields[-1])
     return name
+
+
+_TOLD_APART = {"pub_15", "sub_after_8_ons", "sub_after_10_rmqsdk"}
+
+
+def _told_apart(name: str, fields: list[str]) -> str | None:
+    """Of those that have the count of another layout, or of one cut short."""
+    if name == "pub_15":
+        return name if fields[9].isdecimal() else "pub_15_rmqsdk"
+    time = fields[7 if name == "sub_after_8_ons" else 1]
+    is_time = len(time) == 13 and time.isdecimal()
+    return name if is_time == (name == "sub_after_10_rmqsdk") else None
 
 
 def _record(index: int, piece: str) -> list:

@@ -1,0 +1,79 @@
+r"""Cut the bodies of trace messages into pieces, one a record.
+
+`\x02` ends a record. Some clients leave it out and so glue the next record on; those are cut apart first, but
+only after a record that is complete, so that a key which spells a type name cuts nothing off.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from spark_jobs.trace.layouts import FIELD_SEPARATOR, RECORD_SEPARATOR, RECORD_TYPES
+
+_TYPE_TOKEN = f"(?:{'|'.join(RECORD_TYPES)}){FIELD_SEPARATOR}"
+_TEXT = f"[^{FIELD_SEPARATOR}{RECORD_SEPARATOR}]*"
+_FIELD = f"{_TEXT}{FIELD_SEPARATOR}"
+_NUMBER = f"-?[0-9]+(?:[.][0-9]+)?{FIELD_SEPARATOR}"
+_INTEGER = f"[0-9]+{FIELD_SEPARATOR}"
+_BOOLEAN = f"(?:true|false){FIELD_SEPARATOR}"
+_SUB_AFTER = f"SubAfter{FIELD_SEPARATOR}{_FIELD}{_FIELD}{_NUMBER}{_BOOLEAN}{_FIELD}"
+_SUB_BEFORE = f"SubBefore{FIELD_SEPARATOR}{_INTEGER}{_FIELD}{_FIELD}{_FIELD}{_FIELD}{_INTEGER}{_FIELD}"
+# A type token with a field's separator on either side, by the first letters of the types.
+_GUARD = (
+    f"{FIELD_SEPARATOR}[{''.join(sorted({t[0] for t in RECORD_TYPES}))}]"
+    f"(?:{'|'.join(sorted({t[1:3] for t in RECORD_TYPES}))})[A-Za-z]*{FIELD_SEPARATOR}"
+)
+# Complete records with the next one glued on by \x01 where \x02 should be; numbers and booleans are what they should be.
+# - a SubAfter that ends in its code: Java 4.9.5-4.9.8 and 5.1.4-5.3.0 with access channel CLOUD;
+# - a SubAfter of 9 fields or a SubBefore of 9, before one more of the same type: pyrocketmq.
+_GLUED = (
+    f"(?:(?<={RECORD_SEPARATOR})|^|\\G)"
+    f"({_SUB_AFTER}[0-9]+(?={FIELD_SEPARATOR}{_TYPE_TOKEN})"
+    f"|{_SUB_AFTER}{_INTEGER}[0-9]{{13}}{FIELD_SEPARATOR}{_TEXT}(?={FIELD_SEPARATOR}SubAfter{FIELD_SEPARATOR})"
+    f"|{_SUB_BEFORE}{_TEXT}(?={FIELD_SEPARATOR}SubBefore{FIELD_SEPARATOR}))"
+    f"{FIELD_SEPARATOR}"
+)
+
+
+def _split(body: Column) -> Column:
+    """The pieces of a body; the guard lets every glued one through, and most others not.
+
+    A search for each type's whole name costs several times as much as the guard.
+    """
+    cut = F.regexp_replace(body, _GLUED, f"$1{RECORD_SEPARATOR}")
+    return F.split(F.when(body.rlike(_GUARD), cut).otherwise(body), RECORD_SEPARATOR)
+
+
+def with_pieces(messages: DataFrame, kept: tuple[str, ...]) -> DataFrame:
+    """One row a message: `message` (a struct of the columns `kept`), `body_error`, `pieces`, `latin`, `unreadable`.
+
+    `pieces` are text, a NULL for an unreadable body, whose bytes are `unreadable`. `latin` are the pieces of a body that
+    is not UTF-8, as ISO-8859-1: one character a byte, so nothing is lost. Both are NULL for all other bodies.
+    """
+    text, is_readable = F.col("body").cast("string"), F.col("body_error").isNull()
+    split = messages.withColumn("split", F.when(is_readable, _split(text)))
+    # Text that comes out of a split as it went in is UTF-8: quicker than to look at each byte.
+    is_torn = (F.concat_ws(RECORD_SEPARATOR, "split") != text) & ~F.is_valid_utf8(text)
+    return split.select(
+        F.struct(*kept).alias("message"),
+        "body_error",
+        F.when(is_readable, F.col("split")).otherwise(F.array(F.lit(None).cast("string"))).alias("pieces"),
+        F.when(is_readable & is_torn, _split(F.decode("body", "ISO-8859-1"))).alias("latin"),
+        F.when(~is_readable, F.col("body")).alias("unreadable"),
+    )
+
+
+def records(messages: DataFrame) -> DataFrame:
+    """One row a piece that is not empty: `message`, `body_error`, `record_index` (its place), `piece`, `torn`.
+
+    `torn` are its bytes where the text does not say them, else NULL.
+    """
+    torn = F.encode(F.get("latin", F.col("record_index")), "ISO-8859-1")
+    return (
+        messages.select("*", F.posexplode_outer("pieces").alias("record_index", "piece"))
+        .where("piece is null or piece != ''")
+        .select(
+            "message", "body_error", "record_index", "piece", F.coalesce("unreadable", torn).alias("torn")
+        )
+    )

@@ -1,0 +1,18 @@
+"""Whole bodies through Spark, as many as there are in one job."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.decode.compare import by_spark
+
+Decoded = Callable[[Sequence[bytes]], pa.Table]
+
+
+@pytest.fixture(scope="session")
+def decoded(spark: SparkSession) -> Decoded:
+    return lambda bodies: by_spark(spark, bodies)
