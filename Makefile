@@ -16,10 +16,14 @@ TOPIC ?= RMQ_SYS_TRACE_TOPIC
 CLUSTER ?= default
 CREDENTIALS_ENV ?=
 QUEUE ?=
+FROM ?=
+TO ?=
+DRY_RUN ?=
 TESTS ?= tests
 SOAK ?= 20
 FUZZ ?= 1000000
-SOAK_TESTS ?= tests/faults/client/test_fuzz.py tests/faults/jobs/test_jobs_killed.py tests/faults/jobs/test_expiry_killed.py
+RECORDS ?= 1000000
+SOAK_TESTS ?= tests/decode/test_mutated_records.py tests/faults/client/test_fuzz.py tests/faults/jobs/test_jobs_killed.py tests/faults/jobs/test_expiry_killed.py
 
 .PHONY: help
 help: ## list the targets
@@ -74,9 +78,18 @@ ingest-reset: setup ## read a queue anew whose topic was made anew; QUEUE=cluste
 	@[ -n "$(QUEUE)" ] || { echo "say which queue: make ingest-reset QUEUE=cluster/topic/broker/id" >&2; exit 2; }
 	@$(RUN) spark_jobs.ingest_reset --queue "$(QUEUE)"
 
+.PHONY: replay
+replay: setup ## decode raw anew after a change of the decoder; FROM=2026-11-01 TO=2026-11-08 [DRY_RUN=1]
+	@[ -n "$(FROM)" ] && [ -n "$(TO)" ] || { echo "say which store times: make replay FROM=2026-11-01 TO=2026-11-08" >&2; exit 2; }
+	@$(RUN) spark_jobs.replay --from "$(FROM)" --to "$(TO)" $(if $(DRY_RUN),--dry-run)
+
 .PHONY: dictionary
 dictionary: setup ## write docs/data_dictionary.md anew from the tables and models
 	@$(RUN) docs.data_dictionary
+
+.PHONY: conformance
+conformance: setup ## write docs/conformance.md anew from the tables of tests/conformance
+	@$(RUN) docs.conformance
 
 # ---- check --------------------------------------------------------------------------------------
 
@@ -85,8 +98,9 @@ test: setup ## all tests, on a real broker, Spark, Iceberg, dbt and Airflow; TES
 	@$(RUN) pytest -n 2 --dist loadgroup --no-loadscope-reorder $(TESTS)
 
 .PHONY: soak
-soak: setup ## what tests have no time for, with its counts: damaged answers, each job killed at each step; SOAK=20 FUZZ=1000000
-	@TRACE_SOAK_REPEATS=$(SOAK) TRACE_SOAK_FUZZ=$(FUZZ) $(RUN) pytest -n 2 --timeout=0 -p tests.counts $(SOAK_TESTS)
+soak: setup ## what tests have no time for, with its counts: damaged answers, damaged records, each job killed at each step; SOAK=20 FUZZ=1000000 RECORDS=1000000
+	@TRACE_SOAK_REPEATS=$(SOAK) TRACE_SOAK_FUZZ=$(FUZZ) TRACE_SOAK_RECORDS=$(RECORDS) \
+	  $(RUN) pytest -n 2 --timeout=0 -p tests.counts $(SOAK_TESTS)
 
 .PHONY: lint
 lint: setup ## ruff, format, types, SQL style
@@ -98,7 +112,7 @@ lint: setup ## ruff, format, types, SQL style
 # ---- measure ------------------------------------------------------------------------------------
 
 .PHONY: bench
-bench: bench-extract bench-decode ## all benchmarks
+bench: bench-extract bench-decode bench-merge ## all benchmarks
 
 .PHONY: bench-extract
 bench-extract: setup ## our client beside the official Java client and the PyPI wheel, on a real broker
@@ -107,3 +121,7 @@ bench-extract: setup ## our client beside the official Java client and the PyPI 
 .PHONY: bench-decode
 bench-decode: setup ## our decoder beside DuckDB's plain split and a decoder in plain Python
 	@$(RUN) benchmarks.decode
+
+.PHONY: bench-merge
+bench-merge: setup ## decode and merge a million records into 20 M and into 2 M, beside a plain append
+	@$(RUN) benchmarks.merge

@@ -159,6 +159,25 @@ INGEST_GAPS = Table(
     ),
 )
 
+REPLACED_RECORDS = Table(
+    "ops.replaced_records",
+    "One row a record that a replay replaced, with what the models find it by: what they made of it is computed anew.",
+    _columns(
+        *_PLACE,
+        ("record_index", "int", "place of the record in the message's body, as it was"),
+        ("store_time", "timestamp", "when the broker stored the trace message, UTC"),
+        ("record_type", "string", "as it was"),
+        ("event_time", "timestamp", "as it was, UTC"),
+        ("group_name", "string", "as it was"),
+        ("topic", "string", "as it was"),
+        ("msg_id", "string", "as it was"),
+        ("request_id", "string", "as it was"),
+        ("decoder_version", "string", "version of the decoder that had made the record"),
+        ("change_seq", "bigint", "number of the commit to lake.events.trace_records that replaced it"),
+    ),
+    partitioned_by="days(store_time)",
+)
+
 PUBLICATIONS = Table(
     "ops.publications",
     "One row a table of a publication of the marts; what a crash left unfinished is rolled forward from here.",
@@ -173,7 +192,7 @@ PUBLICATIONS = Table(
     ),
 )
 
-ALL = (RAW, EVENTS, INGEST_GAPS, PUBLICATIONS)
+ALL = (RAW, EVENTS, INGEST_GAPS, REPLACED_RECORDS, PUBLICATIONS)
 
 
 def create_statement(table: Table) -> str:

@@ -67,6 +67,19 @@ def append(rows: DataFrame, table: Table, branch_name: str, properties: dict[str
     writer.save(table.full_name)
 
 
+@contextmanager
+def committing_with(spark: SparkSession, properties: dict[str, str]) -> Iterator[None]:
+    """Within it, the snapshot of every MERGE, INSERT and DELETE carries the properties."""
+    conf = {f"spark.sql.iceberg.snapshot-property.{key}": value for key, value in properties.items()}
+    for key, value in conf.items():
+        spark.conf.set(key, value)
+    try:
+        yield
+    finally:
+        for key in conf:
+            spark.conf.unset(key)
+
+
 def on_branch(spark: SparkSession, table: Table, branch_name: str) -> DataFrame:
     return spark.read.format("iceberg").option("branch", branch_name).load(table.full_name)
 

@@ -10,6 +10,7 @@ from rich.table import Table
 from spark_jobs.ingest.plan import Plan
 from spark_jobs.ingest.positions import Queue
 from spark_jobs.ingest.raw import Stored, Written
+from spark_jobs.trace.replay import Replayed
 
 _console = Console(stderr=True, width=140)
 
@@ -68,3 +69,26 @@ def merged(records: int, seconds: float) -> None:
     _console.print(
         f"merged {records} records into lake.events.trace_records in {seconds:.1f} s", highlight=False
     )
+
+
+def replayed_day(done: Replayed) -> None:
+    """Print that a day is done; a long replay shows so where it is."""
+    _console.print(f"{done.day}: {done.messages} messages decoded, {done.changed} changed", highlight=False)
+
+
+def replayed(days: list[Replayed], dry_run: bool) -> None:
+    """Print a line a day of what was replaced, or would be, and the totals."""
+    if not days:
+        _console.print("no messages were stored in that time: nothing to replay")
+        return
+    table = Table(
+        title="would be replaced" if dry_run else "replaced", title_justify="left", show_footer=True
+    )
+    counts = ("messages", "changed", "before", "after", "invalid_before", "invalid_after")
+    table.add_column("day (UTC)", "total")
+    for name in counts:
+        heading = name.replace("_", " ").replace("before", "records before").replace("after", "records after")
+        table.add_column(heading, str(sum(getattr(day, name) for day in days)), justify="right")
+    for day in days:
+        table.add_row(str(day.day), *(str(getattr(day, name)) for name in counts))
+    _console.print(table)

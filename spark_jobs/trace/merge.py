@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import date
 
 from pyspark.sql import DataFrame, SparkSession
@@ -27,7 +28,8 @@ from spark_jobs.trace.layouts import RECORD_SEPARATOR
 # An epoch that ended is read to its end, wherever that was.
 _END_OF_EPOCH = 2**62
 
-PLACE = ("cluster", "trace_topic", "broker", "queue_id", "epoch", "queue_offset", "record_index")
+MESSAGE = ["cluster", "trace_topic", "broker", "queue_id", "epoch", "queue_offset"]
+PLACE = [*MESSAGE, "record_index"]
 
 
 def pending(raw: Positions, events: Positions) -> list[Range]:
@@ -43,6 +45,61 @@ def pending(raw: Positions, events: Positions) -> list[Range]:
     return ranges
 
 
+@dataclass(frozen=True)
+class Part:
+    """Where messages of one queue and day are: their offsets, first and last.
+
+    `day` is that of the store time, UTC; None for messages that could not be taken apart, which have no time.
+    """
+
+    cluster: str
+    trace_topic: str
+    broker: str
+    queue_id: int
+    epoch: int
+    day: date | None
+    first: int
+    last: int
+
+    @property
+    def condition(self) -> str:
+        """True for the rows `t` of the part, in literals: Iceberg reads no file that cannot hold one."""
+        names = [
+            f"t.{name} = '{getattr(self, name).replace(chr(92), chr(92) * 2).replace(chr(39), chr(92) + chr(39))}'"
+            for name in ("cluster", "trace_topic", "broker")
+        ]
+        stored = "t.store_time is null"
+        if self.day is not None:
+            start = f"timestamp '{self.day} 00:00:00'"
+            stored = f"t.store_time >= {start} and t.store_time < {start} + interval 1 day"
+        return " and ".join(
+            [
+                *names,
+                f"t.queue_id = {self.queue_id} and t.epoch = {self.epoch}",
+                f"t.queue_offset between {self.first} and {self.last} and {stored}",
+            ]
+        )
+
+
+def parts_of(messages: DataFrame) -> list[Part]:
+    """The parts that the messages lie in."""
+    day = F.to_date("store_time").alias("day")
+    rows = (
+        messages.groupBy(*MESSAGE[:-1], day)
+        .agg(F.min("queue_offset").alias("first"), F.max("queue_offset").alias("last"))
+        .orderBy(*MESSAGE[:-1], "day")
+        .collect()
+    )
+    return [Part(**row.asDict()) for row in rows]
+
+
+def same_place(parts: list[Part]) -> str:
+    """The condition that the rows `t` of the table and `s` of the batch are one record."""
+    return " and ".join(f"t.{name} = s.{name}" for name in PLACE) + (
+        f" and ({' or '.join(f'({part.condition})' for part in parts)})"
+    )
+
+
 def merge(
     spark: SparkSession, ranges: list[Range], raw: Positions, events: Booked, limits: Limits, run_id: str
 ) -> int:
@@ -56,18 +113,15 @@ def merge(
         publish.AuditFailed: the branch does not hold what the messages hold.
     """
     messages = within(spark.table(RAW.full_name), ranges)
-    days = [
-        row.day
-        for row in messages.select(F.to_date("store_time").alias("day")).distinct().orderBy("day").collect()
-    ]
-    change_seq = events.change_seq + (1 if days else 0)
+    parts = parts_of(messages)
+    change_seq = events.change_seq + (1 if parts else 0)
     properties = {OFFSETS: to_json(raw), CHANGE_SEQ: str(change_seq), RUN_ID: run_id}
     batch = decode(messages, limits).withColumns(
         {"decoder_version": F.lit(DECODER_VERSION), "change_seq": F.lit(change_seq).cast("bigint")}
     )
     with publish.branch(spark, EVENTS, "merge", events.head) as branch:
-        if days:
-            _insert(spark, batch, branch, days, ranges, properties)
+        if parts:
+            _insert(spark, batch, branch, parts, properties)
             records = _audit(spark, messages, branch, ranges)
         else:
             publish.append(batch, EVENTS, branch, properties)
@@ -77,40 +131,18 @@ def merge(
 
 
 def _insert(
-    spark: SparkSession,
-    batch: DataFrame,
-    branch: str,
-    days: list[date | None],
-    ranges: list[Range],
-    properties: dict[str, str],
+    spark: SparkSession, batch: DataFrame, branch: str, parts: list[Part], properties: dict[str, str]
 ) -> None:
-    """The MERGE; days and offsets are literals in its condition, so old files are not read."""
     batch.createOrReplaceTempView("batch")
-    same_place = " and ".join(f"t.{name} = s.{name}" for name in PLACE)
-    in_days = " or ".join(_on_day(day) for day in days)
-    lowest, highest = min(r.start for r in ranges), max(r.end for r in ranges) - 1
-    for key, value in properties.items():
-        spark.conf.set(f"spark.sql.iceberg.snapshot-property.{key}", value)
-    try:
+    with publish.committing_with(spark, properties):
         spark.sql(
             f"""
             merge into {EVENTS.full_name}.branch_{branch} t
             using batch s
-            on {same_place} and ({in_days}) and t.queue_offset between {lowest} and {highest}
+            on {same_place(parts)}
             when not matched then insert *
             """
         )
-    finally:
-        for key in properties:
-            spark.conf.unset(f"spark.sql.iceberg.snapshot-property.{key}")
-
-
-def _on_day(day: date | None) -> str:
-    """A message that could not be taken apart has no store time."""
-    if day is None:
-        return "t.store_time is null"
-    start = f"timestamp '{day} 00:00:00'"
-    return f"(t.store_time >= {start} and t.store_time < {start} + interval 1 day)"
 
 
 def _audit(spark: SparkSession, messages: DataFrame, branch: str, ranges: list[Range]) -> int:
@@ -124,7 +156,7 @@ def _audit(spark: SparkSession, messages: DataFrame, branch: str, ranges: list[R
         F.coalesce(F.sum("pieces"), F.lit(0)), F.count_if(F.col("pieces") > 0)
     )
     written = within(publish.on_branch(spark, EVENTS, branch), ranges).agg(
-        F.count("*"), F.countDistinct(*PLACE), F.countDistinct(*PLACE[:-1])
+        F.count("*"), F.countDistinct(*PLACE), F.countDistinct(*MESSAGE)
     )
     least, with_records = stated.collect()[0]
     records, places, seen = written.collect()[0]

@@ -8,7 +8,7 @@ import pytest
 
 from sandbox.pipeline import POOLS
 
-EXPECTED = {"trace_ingest", "trace_marts"}
+EXPECTED = {"trace_backfill", "trace_ingest", "trace_marts"}
 
 
 def test_the_expected_dags_are_there(dags):
@@ -31,7 +31,18 @@ def test_policy(dags, dag_id):
 
 def test_writers_of_the_lake_share_one_slot(dags):
     assert {t.task_id for t in dags["trace_ingest"].tasks if t.pool == "lake_publish"} == {"extract", "merge"}
+    assert [t.pool for t in dags["trace_backfill"].tasks] == ["lake_publish"]
     assert POOLS["lake_publish"]["slots"] == 1
+
+
+def test_a_backfill_starts_by_hand_and_changes_nothing_unless_it_is_told_to(dags):
+    dag = dags["trace_backfill"]
+    assert dag.schedule is None
+    assert dag.params["dry_run"] is True
+    template = dag.get_task("replay").application_args[-1]
+    render = dag.get_template_env().from_string(template).render
+    assert render(params={"dry_run": True}) == "--dry-run"
+    assert render(params={"dry_run": False}) == "--no-dry-run"
 
 
 def test_records_start_the_marts(dags):

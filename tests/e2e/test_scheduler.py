@@ -24,7 +24,7 @@ def ingest(airflow: Airflow) -> dict[str, str]:
 def test_trace_ingest_starts_trace_marts_when_records_came_and_only_then(world):
     with scheduler.running(world.environment) as airflow:
         until = time.monotonic() + 60
-        while airflow.dags() != {"trace_ingest", "trace_marts"}:
+        while not {"trace_ingest", "trace_marts"} <= airflow.dags():
             assert time.monotonic() < until, "the DAGs were not parsed"
             time.sleep(1)
         airflow.unpause("trace_marts")

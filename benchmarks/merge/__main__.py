@@ -1,0 +1,157 @@
+"""`make bench-merge`: decode and merge a million records into 20 M, into 2 M, and decode and append them.
+
+CPU time is that of the whole JVM, with the audit and the publication; bytes read are those of Spark's tasks. Exits
+with 1 if a target is missed.
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.merge import history
+from benchmarks.merge.history import History
+from spark_jobs import tables
+from spark_jobs.ingest import publish
+from spark_jobs.ingest.positions import Booked, within
+from spark_jobs.session import session
+from spark_jobs.settings import Settings
+from spark_jobs.trace.merge import merge
+
+ROUNDS = 5
+AT_MOST = {"merge_vs_append": 2.5, "merge_20m_vs_2m": 1.15, "merge_bytes_20m_vs_2m": 1.15}
+INTO_20M, INTO_2M, APPEND = "merge into 20 M", "merge into 2 M", "append to 20 M"
+_console = Console(width=120, highlight=False)
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Of one run: CPU seconds of the JVM, bytes that its tasks read, seconds on the clock."""
+
+    cpu: float
+    read: int
+    wall: float
+
+
+class Meter:
+    """What the driver's JVM has used; in local mode it does all the work."""
+
+    def __init__(self, spark: SparkSession):
+        assert spark._jvm is not None
+        self._stat = Path(f"/proc/{spark._jvm.java.lang.ProcessHandle.current().pid()}/stat")
+        self._store = spark.sparkContext._jsc.sc().statusStore()
+
+    def _now(self) -> tuple[float, int]:
+        fields = self._stat.read_text().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / 100, self._store.executorSummary(
+            "driver"
+        ).totalInputBytes()
+
+    def cost(self, work: Callable[[], object]) -> Cost:
+        time.sleep(1)  # the JVM's compilers and collector finish what the run before left them
+        cpu, read = self._now()
+        begin = time.perf_counter()
+        work()
+        wall = time.perf_counter() - begin
+        time.sleep(1)
+        cpu_after, read_after = self._now()
+        return Cost(cpu_after - cpu, read_after - read, wall)
+
+
+def main() -> int:
+    home = Settings().home / "bench"
+    home.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="merge-", dir=home) as scratch:
+        settings = Settings(home=Path(scratch), spark_master="local[2]")
+        spark = session("bench merge", settings)
+        begin = time.perf_counter()
+        made = history.build(spark, settings)
+        _console.print(
+            f"history of {history.CHUNKS} M records a day, written in {time.perf_counter() - begin:.0f} s; the batch: "
+            f"{made.records:,} records in {history.CHUNK:,} messages, {made.records - made.missing:,} of them merged "
+            "already, 1% ten days back"
+        )
+        costs = _race(spark, settings, made)
+        spark.stop()
+    return _judge(costs)
+
+
+def _race(spark: SparkSession, settings: Settings, made: History) -> dict[str, list[Cost]]:
+    meter = Meter(spark)
+
+    def merged_into(snapshot: int) -> None:
+        events = Booked({}, 1, snapshot)
+        run = uuid.uuid4().hex
+        found = merge(spark, made.ranges, made.positions, events, settings.limits, run)
+        assert found == made.records, found
+
+    def appended(snapshot: int) -> None:
+        with publish.branch(spark, tables.EVENTS, "append", snapshot) as branch:
+            messages = within(spark.table(tables.RAW.full_name), made.ranges)
+            publish.append(history._records(messages), tables.EVENTS, branch, {})
+            publish.fast_forward(spark, tables.EVENTS.full_name, branch)
+
+    contestants: dict[str, tuple[int, Callable[[int], None]]] = {
+        INTO_20M: (made.many, merged_into),
+        INTO_2M: (made.few, merged_into),
+        APPEND: (made.many, appended),
+    }
+    costs: dict[str, list[Cost]] = {name: [] for name in contestants}
+    names = list(contestants)
+    for turn in range(-2, ROUNDS):
+        for name in names[turn % 3 :] + names[: turn % 3]:
+            snapshot, work = contestants[name]
+            spark.sql(f"call lake.system.set_current_snapshot('{tables.EVENTS.name}', {snapshot})")
+            cost = meter.cost(lambda work=work, snapshot=snapshot: work(snapshot))  # type: ignore[misc]
+            if turn >= 0:
+                costs[name].append(cost)
+        if turn >= 0:
+            _console.print(
+                f"round {turn + 1}: "
+                + ", ".join(f"{name} {each[-1].cpu:.1f} s" for name, each in costs.items())
+            )
+    return costs
+
+
+def _judge(costs: dict[str, list[Cost]]) -> int:
+    table = Table(title="decode and write a million records", title_justify="left", box=box.SIMPLE_HEAD)
+    table.add_column("how")
+    for heading in ("CPU s, median", "min", "max", "MB read", "wall s"):
+        table.add_column(heading, justify="right")
+    cpu = {name: statistics.median(c.cpu for c in each) for name, each in costs.items()}
+    read = {name: statistics.median(c.read for c in each) for name, each in costs.items()}
+    for name, each in costs.items():
+        seconds = [c.cpu for c in each]
+        wall = statistics.median(c.wall for c in each)
+        table.add_row(
+            name,
+            *(f"{s:.1f}" for s in (cpu[name], min(seconds), max(seconds))),
+            f"{read[name] / 1e6:.1f}",
+            f"{wall:.1f}",
+        )
+    _console.print(table)
+    ratios = {
+        "merge_vs_append": cpu[INTO_20M] / cpu[APPEND],
+        "merge_20m_vs_2m": cpu[INTO_20M] / cpu[INTO_2M],
+        "merge_bytes_20m_vs_2m": read[INTO_20M] / read[INTO_2M],
+    }
+    for name, value in ratios.items():
+        print(f"RATIO {name}={value:.2f}")
+    missed = [f"{n} is {v:.2f}, at most {AT_MOST[n]} is wanted" for n, v in ratios.items() if v > AT_MOST[n]]
+    _console.print("; ".join(missed) or "all targets are reached")
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,87 @@
+"""Job: decode raw messages anew, after a change of the decoder, and replace the records that come out otherwise.
+
+One commit a day of store time: what is done stays done, and a replay that was ended starts again where it likes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import uuid
+from datetime import UTC, datetime
+
+from pyspark.sql import SparkSession
+
+from spark_jobs import tables
+from spark_jobs.failures import told
+from spark_jobs.ingest import publish, report
+from spark_jobs.ingest.positions import booked
+from spark_jobs.session import session
+from spark_jobs.settings import Settings
+from spark_jobs.trace.replay import Replayed, days_between, replay
+
+
+def replay_all(
+    spark: SparkSession,
+    settings: Settings,
+    start: datetime,
+    end: datetime,
+    run_id: str,
+    dry_run: bool = False,
+) -> list[Replayed]:
+    """Replay messages stored in [start, end), day by day; each is planned again while another writer is first."""
+    if booked(spark, settings, tables.EVENTS).head is None:
+        return []  # nothing was ever merged
+    done = []
+    for begin, until in days_between(spark, start, end):
+        for attempt in publish.planning_again():
+            with attempt:
+                events = booked(spark, settings, tables.EVENTS)
+                found = replay(spark, begin, until, events, settings.limits, run_id, dry_run)
+        report.replayed_day(found)
+        done.append(found)
+    return done
+
+
+def moment(text: str) -> datetime:
+    """A date or time of ISO 8601 as UTC, without its zone; one without a zone is UTC.
+
+    Raises:
+        argparse.ArgumentTypeError: it is none.
+    """
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no time: write 2026-11-21 or 2026-11-21T08:30"
+        ) from error
+    return found.astimezone(UTC).replace(tzinfo=None) if found.tzinfo else found
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--from", dest="start", type=moment, required=True, help="first store time, UTC")
+    parser.add_argument("--to", dest="end", type=moment, required=True, help="store time to stop before, UTC")
+    parser.add_argument(
+        "--dry-run",
+        action=argparse.BooleanOptionalAction,
+        default=False,
+        help="change nothing, say what would",
+    )
+    parser.add_argument(
+        "--run-id", default=uuid.uuid4().hex, help="stands in the snapshots that are published"
+    )
+    args = parser.parse_args(argv)
+    if args.start >= args.end:
+        parser.error(f"--from {args.start} is not before --to {args.end}")
+    settings = Settings()
+    spark = session("replay", settings)
+    tables.ensure(spark)
+    report.replayed(
+        replay_all(spark, settings, args.start, args.end, args.run_id, args.dry_run), args.dry_run
+    )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(told(main))

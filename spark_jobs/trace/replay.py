@@ -1,0 +1,193 @@
+"""Decode messages anew and replace the records of those that the decoder now reads otherwise.
+
+It replaces by message: where a record that was glued becomes two, every later index of its message moves.
+A message whose records come out the same keeps its rows, with their `decoder_version` and `change_seq`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date, datetime, time, timedelta
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from spark_jobs.ingest import publish
+from spark_jobs.ingest.positions import CHANGE_SEQ, OFFSETS, RUN_ID, Booked, to_json, within
+from spark_jobs.settings import Limits
+from spark_jobs.tables import EVENTS, RAW, REPLACED_RECORDS
+from spark_jobs.trace.decode import DECODER_VERSION, OUTPUT, decode
+from spark_jobs.trace.merge import MESSAGE, PLACE, Part, parts_of, pending, same_place
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """What a replay did to the messages of one day, or would do.
+
+    Attributes:
+        day: of the messages' store time, UTC.
+        messages: how many were decoded anew.
+        changed: how many of them have other records now; only these were replaced.
+        before: number of records of the changed messages that were there.
+        after: number of records that stand in their place.
+        invalid_before: how many of `before` were Invalid.
+        invalid_after: how many of `after` are Invalid.
+    """
+
+    day: date
+    messages: int
+    changed: int
+    before: int
+    after: int
+    invalid_before: int
+    invalid_after: int
+
+
+def days_between(spark: SparkSession, start: datetime, end: datetime) -> list[tuple[datetime, datetime]]:
+    """Per day that has messages stored in [start, end), the part of the day that lies in it; UTC, without a zone."""
+    stored = spark.table(RAW.full_name).where(_stored(start, end))
+    # Dates, for Python would shift timestamps to the zone of this machine.
+    days = stored.select(F.to_date("store_time").alias("day")).distinct().orderBy("day").collect()
+    midnights = [datetime.combine(row.day, time.min) for row in days]
+    return [(max(midnight, start), min(midnight + timedelta(days=1), end)) for midnight in midnights]
+
+
+def replay(
+    spark: SparkSession,
+    start: datetime,
+    end: datetime,
+    events: Booked,
+    limits: Limits,
+    run_id: str,
+    dry_run: bool = False,
+) -> Replayed:
+    """Replace, in one commit, what messages stored in [start, end) give now; messages not merged yet are left out.
+
+    Args:
+        spark: the session.
+        start: the first store time, UTC, without a zone.
+        end: the store time after the last one; of the same day as `start`.
+        events: the books of events that the plan is made from.
+        limits: how far `event_time` may be from `store_time`.
+        run_id: stands in the snapshot that is published.
+        dry_run: count what would change and change nothing.
+
+    Raises:
+        publish.PublishRefused: another writer was first.
+        publish.AuditFailed: the branch does not hold what the messages give.
+    """
+    messages = within(spark.table(RAW.full_name), pending(events.positions, {})).where(_stored(start, end))
+    change_seq = events.change_seq + 1
+    new = decode(messages, limits).withColumns(
+        {"decoder_version": F.lit(DECODER_VERSION), "change_seq": F.lit(change_seq).cast("bigint")}
+    )
+    old = spark.read.option("versionAsOf", events.head).table(EVENTS.full_name).where(_stored(start, end))
+    changed = _changed(messages, old, new).persist()
+    try:
+        found = _counted(start.date(), messages, changed)
+        if dry_run or not found.changed:
+            return found
+        before = old.join(changed, MESSAGE, "left_semi")
+        parts = parts_of(changed.withColumn("store_time", F.expr(f"timestamp '{start}'")))
+        _book(spark, before, change_seq)
+        properties = {OFFSETS: to_json(events.positions), CHANGE_SEQ: str(change_seq), RUN_ID: run_id}
+        with publish.branch(spark, EVENTS, "replay", events.head) as branch:
+            _replace(spark, before, new.join(changed, MESSAGE, "left_semi"), parts, branch, properties)
+            written = publish.on_branch(spark, EVENTS, branch).where(_stored(start, end))
+            if wrong := _changed(messages, written, new).count():
+                raise publish.AuditFailed(
+                    f"{EVENTS.full_name}: {wrong} messages of {start:%Y-%m-%d} have other records on branch {branch} "
+                    "than they decode to. Nothing was published; run the replay again"
+                )
+            publish.fast_forward(spark, EVENTS.full_name, branch)
+        return found
+    finally:
+        changed.unpersist()
+
+
+def _stored(start: datetime, end: datetime) -> str:
+    return f"store_time >= timestamp '{start}' and store_time < timestamp '{end}'"
+
+
+def _changed(messages: DataFrame, old: DataFrame, new: DataFrame) -> DataFrame:
+    """The messages whose old records are not the new ones, with the counts of both; one row a message.
+
+    Each record's hash covers its place, so two equal sets of records cancel out under exclusive or.
+    """
+
+    def side(records: DataFrame, name: str) -> DataFrame:
+        return records.select(
+            *MESSAGE,
+            F.lit(name).alias("side"),
+            F.xxhash64(*OUTPUT).alias("hash"),
+            (F.col("record_type") == "Invalid").alias("is_invalid"),
+        )
+
+    known = messages.select(
+        *MESSAGE, F.lit("raw").alias("side"), F.lit(0).cast("bigint").alias("hash"), F.lit(False)
+    )
+    counts = {
+        "before": F.count_if(F.col("side") == "old"),
+        "after": F.count_if(F.col("side") == "new"),
+        "invalid_before": F.count_if((F.col("side") == "old") & F.col("is_invalid")),
+        "invalid_after": F.count_if((F.col("side") == "new") & F.col("is_invalid")),
+    }
+    return (
+        side(old, "old")
+        .union(side(new, "new"))
+        .union(known)
+        .groupBy(*MESSAGE)
+        .agg(
+            F.bit_xor("hash").alias("difference"),
+            F.max(F.col("side") == "raw").alias("is_in_raw"),
+            *[count.alias(name) for name, count in counts.items()],
+        )
+        # Records whose message raw no longer holds stay as they are.
+        .where("is_in_raw and difference != 0")
+        .drop("difference", "is_in_raw")
+    )
+
+
+def _counted(day: date, messages: DataFrame, changed: DataFrame) -> Replayed:
+    sums = [
+        F.coalesce(F.sum(name), F.lit(0)) for name in ("before", "after", "invalid_before", "invalid_after")
+    ]
+    return Replayed(day, messages.count(), *changed.agg(F.count("*"), *sums).collect()[0])
+
+
+def _book(spark: SparkSession, before: DataFrame, change_seq: int) -> None:
+    """Say which records will be gone; booked first, so that a crash in between costs the models work, never truth."""
+    before.withColumn("change_seq", F.lit(change_seq).cast("bigint")).select(
+        *REPLACED_RECORDS.column_names
+    ).createOrReplaceTempView("replaced")
+    keys = " and ".join(f"t.{name} = s.{name}" for name in (*PLACE, "change_seq"))
+    spark.sql(
+        f"merge into {REPLACED_RECORDS.full_name} t using replaced s on {keys} when not matched then insert *"
+    )
+
+
+def _replace(
+    spark: SparkSession,
+    before: DataFrame,
+    after: DataFrame,
+    parts: list[Part],
+    branch: str,
+    properties: dict[str, str],
+) -> None:
+    """One MERGE: places that are no more are deleted, the others written anew."""
+    gone = before.select(*PLACE).join(after.select(*PLACE), PLACE, "left_anti")
+    source = after.withColumn("is_gone", F.lit(False)).unionByName(
+        gone.withColumn("is_gone", F.lit(True)), allowMissingColumns=True
+    )
+    source.createOrReplaceTempView("replay")
+    with publish.committing_with(spark, properties):
+        spark.sql(
+            f"""
+            merge into {EVENTS.full_name}.branch_{branch} t
+            using replay s
+            on {same_place(parts)}
+            when matched and s.is_gone then delete
+            when matched then update set *
+            when not matched then insert *
+            """
+        )
