@@ -98,6 +98,8 @@ def running(environment: dict[str, str]) -> Iterator[Airflow]:
         "AIRFLOW__API__SECRET_KEY": _secret(home / "api-secret"),
         "AIRFLOW__API_AUTH__JWT_SECRET": _secret(home / "jwt-secret"),
         "AIRFLOW__SCHEDULER__SCHEDULER_HEARTBEAT_SEC": "2",
+        # The files do not change meanwhile; to read one takes seconds of CPU.
+        "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "600",
     }
     commands = {
         "api-server": ["airflow", "api-server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1"],
