@@ -14,7 +14,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 from rich import box
 from rich.console import Console
 from rich.table import Table
@@ -64,12 +63,12 @@ def _race(spark: SparkSession, folder: Path, records: int) -> dict[str, list[flo
     messages = spark.read.parquet(str(folder))
     connection = duck.connect(folder, THREADS)
     assert decode(messages).count() == records
-    assert messages.select(F.explode(python_udf.column())).count() == records
+    assert python_udf.records(messages).count() == records
     assert duck.split(connection) == records
     contestants: dict[str, Callable[[], object]] = {
         "ours": lambda: _run(decode(messages)),
         "DuckDB, plain split": lambda: duck.split(connection),
-        "plain Python UDF": lambda: _run(messages.select("queue_offset", F.inline(python_udf.column()))),
+        "plain Python UDF": lambda: _run(python_udf.records(messages)),
     }
     times: dict[str, list[float]] = {name: [] for name in contestants}
     names = list(contestants)

@@ -1,30 +1,32 @@
-"""The same decoder as a Python UDF over bodies, written to be as quick as plain Python gets."""
+"""The same decoder as a Python UDF over bodies, written to be as quick as plain Python gets.
+
+What it shares with the decoder are the tables, the kinds' patterns and what a complete record is.
+"""
 
 from __future__ import annotations
 
 import re
 
-from pyspark.sql import Column
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from spark_jobs.settings import Limits
 from spark_jobs.tables import EVENTS
 from spark_jobs.trace.layouts import (
     BY_NAME,
     CONTEXT_CODES,
     FIELDS,
-    KINDS,
     MAX_COUNT,
     MSG_TYPES,
     RECORD_TYPES,
     Kind,
     candidate,
 )
+from spark_jobs.trace.pieces import COMPLETE, GUARD
 from spark_jobs.trace.values import PATTERNS
 
-_MADE_ELSEWHERE = {
-    *("cluster", "trace_topic", "broker", "queue_id", "epoch", "queue_offset", "store_time", "born_host"),
-    *("event_time", "event_time_suspect", "decoder_version", "change_seq"),
-}
+_CARRIED = ("cluster", "trace_topic", "broker", "queue_id", "queue_offset", "store_time", "born_host")
+_MADE_ELSEWHERE = {*_CARRIED, "epoch", "event_time", "event_time_suspect", "decoder_version", "change_seq"}
 _COLUMNS = [column for column in EVENTS.columns if column.name not in _MADE_ELSEWHERE]
 SCHEMA = "array<struct<event_ms: bigint, " + ", ".join(f"{c.name}: {c.type}" for c in _COLUMNS) + ">>"
 _PLACE = {"event_ms": 0} | {column.name: place for place, column in enumerate(_COLUMNS, start=1)}
@@ -32,7 +34,7 @@ _FITS = {kind: re.compile(pattern.replace("\\z", "\\Z")).search for kind, patter
 
 
 def _boolean(text: str) -> bool:
-    return text in ("true", "TRUE", "True")
+    return text == "true" or text.lower() == "true"
 
 
 _MAKE = {Kind.INTEGER: int, Kind.TIME: int, Kind.NUMBER: float, Kind.BOOLEAN: _boolean}
@@ -40,21 +42,24 @@ _NAMES = {"msg_type": MSG_TYPES, "context_code": CONTEXT_CODES}
 
 
 def _plan(name: str) -> tuple:
-    """For a layout: its type, its name, and for each field where it stands, where it goes and what it must be."""
+    """For a layout: its type, its name, and for each field where it stands, where it goes and what it must be.
+
+    The last is the field that is checked and not kept: where it stands, what it must be, what is said if it is not.
+    """
     layout = BY_NAME[name]
-    steps = []
+    steps, unkept = [], None
     places = {field: place for place, field in enumerate(layout.fields, start=0 if layout.type_last else 1)}
     # The first wrong field of FIELDS is the one that is named.
     for field in sorted(layout.fields, key=list(FIELDS).index):
         place, column = places[field], FIELDS[field].column
+        kind = FIELDS[field].kind
+        bad = f"bad_{kind}:{field}"
         if column is None:
+            unkept = (place, _FITS[kind], bad)
             continue
         target = _PLACE["event_ms" if column == "event_time" else column]
-        kind = KINDS[column]
-        steps.append(
-            (place, target, _FITS.get(kind), _MAKE.get(kind), _NAMES.get(column), f"bad_{kind}:{field}")
-        )
-    return layout.record_type, name, steps
+        steps.append((place, target, _FITS.get(kind), _MAKE.get(kind), _NAMES.get(column), bad))
+    return layout.record_type, name, steps, unkept
 
 
 _PLANS = {name: _plan(name) for name in BY_NAME}
@@ -93,39 +98,67 @@ def _told_apart(name: str, fields: list[str]) -> str | None:
     return name if is_time == (name == "sub_after_10_rmqsdk") else None
 
 
-def _record(index: int, piece: str) -> list:
+def _record(index: int, piece: str, raw: bytes | None) -> list:
     fields = piece.split("\x01")
     row: list = [None] * _WIDTH
     row[_INDEX] = index
     name = _layout(fields)
     if name is None:
         reason = f"field_count:{len(fields)}" if fields[0] in RECORD_TYPES else "unknown_type"
-        return _invalid(index, piece, reason)
-    row[_TYPE], row[_LAYOUT], steps = _PLANS[name]
+        return _invalid(index, piece, raw, reason)
+    row[_TYPE], row[_LAYOUT], steps, unkept = _PLANS[name]
     for place, target, fits, make, names, bad in steps:
         value = fields[place]
         if fits is not None and not fits(value):
-            return _invalid(index, piece, bad)
+            return _invalid(index, piece, raw, bad)
         if make is not None:
             value = make(value)
             if names is not None:
                 value = names[value] if value < len(names) else str(value)
         row[target] = value
+    if unkept is not None and not unkept[1](fields[unkept[0]]):
+        return _invalid(index, piece, raw, unkept[2])
     return row
 
 
-def _invalid(index: int, piece: str, reason: str) -> list:
+def _invalid(index: int, piece: str, raw: bytes | None, reason: str) -> list:
     row: list = [None] * _WIDTH
-    row[_INDEX], row[_TYPE], row[_REASON], row[_RAW] = index, "Invalid", reason, piece.encode()
+    row[_INDEX], row[_TYPE], row[_REASON] = index, "Invalid", reason
+    row[_RAW] = piece.encode() if raw is None else raw
     return row
+
+
+_may_be_glued = re.compile(GUARD).search
+_cut = re.compile(f"(?:(?<=\x02)|^){COMPLETE}").sub
+
+
+def _pieces(text: str) -> list[str]:
+    if _may_be_glued(text):
+        while (cut := _cut("\\1\x02", text)) != text:
+            text = cut
+    return text.split("\x02")
 
 
 def decode(body: bytes) -> list:
-    """All records of a body; glued ones are left out here, which spares it a search."""
-    pieces = bytes(body).decode("utf-8", "replace").split("\x02")
-    return [_record(index, piece) for index, piece in enumerate(pieces) if piece]
+    """All records of a body."""
+    body = bytes(body)
+    text = body.decode("utf-8", "replace")
+    pieces = _pieces(text)
+    if "\ufffd" in text:
+        raw = [piece.encode("latin-1") for piece in _pieces(body.decode("latin-1"))]
+        return [_record(index, piece, raw[index]) for index, piece in enumerate(pieces) if piece]
+    return [_record(index, piece, None) for index, piece in enumerate(pieces) if piece]
 
 
-def column() -> Column:
-    """The UDF over the column `body`: an array of records."""
-    return F.udf(decode, SCHEMA)("body")
+def records(messages: DataFrame) -> DataFrame:
+    """What `spark_jobs.trace.decode.decode` gives; what needs the time of the message is left to Spark."""
+    limits = Limits()
+    found = messages.select(*_CARRIED, F.inline(F.udf(decode, SCHEMA)("body")))
+    ahead = F.col("event_ms") - F.unix_millis("store_time")
+    late, early = limits.event_time_past_days * 86_400_000, limits.event_time_ahead_seconds * 1000
+    return found.withColumns(
+        {
+            "event_time": F.timestamp_millis("event_ms"),
+            "event_time_suspect": (ahead < -late) | (ahead > early),
+        }
+    ).drop("event_ms")

@@ -20,20 +20,20 @@ _BOOLEAN = f"(?:true|false){FIELD_SEPARATOR}"
 _SUB_AFTER = f"SubAfter{FIELD_SEPARATOR}{_FIELD}{_FIELD}{_NUMBER}{_BOOLEAN}{_FIELD}"
 _SUB_BEFORE = f"SubBefore{FIELD_SEPARATOR}{_INTEGER}{_FIELD}{_FIELD}{_FIELD}{_FIELD}{_INTEGER}{_FIELD}"
 # A type token with a field's separator on either side, by the first letters of the types.
-_GUARD = (
+GUARD = (
     f"{FIELD_SEPARATOR}[{''.join(sorted({t[0] for t in RECORD_TYPES}))}]"
     f"(?:{'|'.join(sorted({t[1:3] for t in RECORD_TYPES}))})[A-Za-z]*{FIELD_SEPARATOR}"
 )
 # Complete records with the next one glued on by \x01 where \x02 should be; numbers and booleans are what they should be.
 # - a SubAfter that ends in its code: Java 4.9.5-4.9.8 and 5.1.4-5.3.0 with access channel CLOUD;
 # - a SubAfter of 9 fields or a SubBefore of 9, before one more of the same type: pyrocketmq.
-_GLUED = (
-    f"(?:(?<={RECORD_SEPARATOR})|^|\\G)"
+COMPLETE = (
     f"({_SUB_AFTER}[0-9]+(?={FIELD_SEPARATOR}{_TYPE_TOKEN})"
     f"|{_SUB_AFTER}{_INTEGER}[0-9]{{13}}{FIELD_SEPARATOR}{_TEXT}(?={FIELD_SEPARATOR}SubAfter{FIELD_SEPARATOR})"
     f"|{_SUB_BEFORE}{_TEXT}(?={FIELD_SEPARATOR}SubBefore{FIELD_SEPARATOR}))"
     f"{FIELD_SEPARATOR}"
 )
+_GLUED = f"(?:(?<={RECORD_SEPARATOR})|^|\\G){COMPLETE}"
 
 
 def _split(body: Column) -> Column:
@@ -42,7 +42,7 @@ def _split(body: Column) -> Column:
     A search for each type's whole name costs several times as much as the guard.
     """
     cut = F.regexp_replace(body, _GLUED, f"$1{RECORD_SEPARATOR}")
-    return F.split(F.when(body.rlike(_GUARD), cut).otherwise(body), RECORD_SEPARATOR)
+    return F.split(F.when(body.rlike(GUARD), cut).otherwise(body), RECORD_SEPARATOR)
 
 
 def with_pieces(messages: DataFrame, kept: tuple[str, ...]) -> DataFrame:

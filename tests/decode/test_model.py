@@ -15,6 +15,7 @@ from spark_jobs.trace.layouts import LAYOUTS
 from tests.decode import drawn, model
 from tests.decode.compare import LIMITS, STORED_MS
 from tests.decode.conservation import lost
+from tests.decode.test_clients import CLIENTS
 
 Rows = list[dict[str, Any]]
 
@@ -66,10 +67,11 @@ def test_what_is_lost_or_changed_is_seen(spoil: Callable[[Rows], Rows]):
 
 
 def test_the_benchmarks_decoder_gives_what_the_model_gives():
-    """The plain Python that `make bench-decode` races, on bodies of that benchmark."""
+    """The plain Python that `make bench-decode` races, on bodies of that benchmark and of every client."""
     chance = random.Random(7)
-    for _ in range(300):
-        body = "".join(bodies._records(chance, 15)).encode()
+    written = ["".join(bodies._records(chance, 15)).encode() for _ in range(300)]
+    glued = [each.body.replace("|", "\x01").replace("¶", "\x02").encode() for each in CLIENTS]
+    for body in (*written, *glued, b"Pub\x01\xff\x02\xfe"):
         found = [dict(zip(python_udf._PLACE, row, strict=True)) for row in python_udf.decode(body)]
         expected = [as_udf(row) for row in model.records(body, STORED_MS, LIMITS)]
         assert [
