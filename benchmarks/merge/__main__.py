@@ -27,7 +27,7 @@ from spark_jobs.ingest import publish
 from spark_jobs.ingest.positions import Booked, within
 from spark_jobs.session import session
 from spark_jobs.settings import Settings
-from spark_jobs.trace.merge import merge
+from spark_jobs.trace.merge import merge, rows_of
 
 ROUNDS = 5
 AT_MOST = {"merge_vs_append": 2.5, "merge_20m_vs_2m": 1.15, "merge_bytes_20m_vs_2m": 1.15}
@@ -99,7 +99,7 @@ def _race(spark: SparkSession, settings: Settings, made: History) -> dict[str, l
     def appended(snapshot: int) -> None:
         with publish.branch(spark, tables.EVENTS, "append", snapshot) as branch:
             messages = within(spark.table(tables.RAW.full_name), made.ranges)
-            publish.append(history._records(messages), tables.EVENTS, branch, {})
+            publish.append(rows_of(messages, settings.limits, 2), tables.EVENTS, branch, {})
             publish.fast_forward(spark, tables.EVENTS.full_name, branch)
 
     contestants: dict[str, tuple[int, Callable[[int], None]]] = {

@@ -16,7 +16,7 @@ from spark_jobs import tables
 from spark_jobs.catalog import head
 from spark_jobs.ingest.positions import Position, Positions, Queue, Range
 from spark_jobs.settings import Settings
-from spark_jobs.trace.decode import decode
+from spark_jobs.trace.merge import rows_of
 
 RECORDS_A_MESSAGE = 15
 CHUNK = 1_000_000 // RECORDS_A_MESSAGE  # messages; a commit of about a million records
@@ -26,7 +26,6 @@ BACK = timedelta(days=10)
 
 CURRENT = Queue("c", "RMQ_SYS_TRACE_TOPIC", "broker-a", 0)
 LATE = Queue("c", "RMQ_SYS_TRACE_TOPIC", "broker-b", 0)
-_TIME = int(DAY.timestamp() * 1000)
 
 
 @dataclass(frozen=True)
@@ -60,11 +59,16 @@ def build(spark: SparkSession, settings: Settings) -> History:
     behind = _messages(spark, LATE, 5 * CHUNK, 5 * CHUNK + late, DAY - BACK)
     _append(batch.union(behind), tables.RAW)
 
-    _append(_records(_messages(spark, LATE, 4 * CHUNK, 5 * CHUNK, DAY - BACK)), tables.EVENTS)
+    _append(
+        rows_of(_messages(spark, LATE, 4 * CHUNK, 5 * CHUNK, DAY - BACK), settings.limits, 1), tables.EVENTS
+    )
     few = 0
     # The newest first, so that the snapshot with few has those that the batch meets again.
     for number in range(CHUNKS - 1, -1, -1):
-        _append(_records(_messages(spark, CURRENT, number * CHUNK, (number + 1) * CHUNK, DAY)), tables.EVENTS)
+        _append(
+            rows_of(_messages(spark, CURRENT, number * CHUNK, (number + 1) * CHUNK, DAY), settings.limits, 1),
+            tables.EVENTS,
+        )
         if number == CHUNKS - FEW:
             few = head(settings, tables.EVENTS) or 0
     ranges = [
@@ -126,10 +130,4 @@ def _messages(spark: SparkSession, queue: Queue, start: int, end: int, day: date
     }
     return spark.range(start, end, numPartitions=2).select(
         *[values.get(c.name, F.lit(None)).cast(c.type).alias(c.name) for c in tables.RAW.columns]
-    )
-
-
-def _records(messages: DataFrame) -> DataFrame:
-    return decode(messages).withColumns(
-        {"decoder_version": F.lit("1"), "change_seq": F.lit(1).cast("bigint")}
     )

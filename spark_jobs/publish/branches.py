@@ -7,11 +7,11 @@ from contextlib import contextmanager
 
 from pyspark.sql import SparkSession
 
+from spark_jobs.ingest import publish
 from spark_jobs.session import CATALOG
 
 PREFIX = "build_"
 _WAP_BRANCH = "spark.wap.branch"
-_SNAPSHOT_PROPERTY = "spark.sql.iceberg.snapshot-property."
 
 
 @contextmanager
@@ -20,14 +20,12 @@ def writing_to(spark: SparkSession, branch: str, properties: dict[str, str]) -> 
 
     Every commit carries the properties. A new table gets the branch with its first write.
     """
-    conf = {_WAP_BRANCH: branch} | {_SNAPSHOT_PROPERTY + key: value for key, value in properties.items()}
-    for key, value in conf.items():
-        spark.conf.set(key, value)
-    try:
-        yield
-    finally:
-        for key in conf:
-            spark.conf.unset(key)
+    with publish.committing_with(spark, properties):
+        spark.conf.set(_WAP_BRANCH, branch)
+        try:
+            yield
+        finally:
+            spark.conf.unset(_WAP_BRANCH)
 
 
 def heads(spark: SparkSession, table: str) -> dict[str, int]:

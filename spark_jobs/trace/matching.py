@@ -58,12 +58,12 @@ def matched(records: DataFrame) -> DataFrame:
             *records.columns,
             "layout_id",
             F.when(F.col("layout_id") == layout_index("sub_after_8_ons"), F.col("telling")).alias("status"),
-            *[field(column, F.col("layout_id")).alias(f"wire_{column}") for column in COLUMNS],
+            *[_field(column, F.col("layout_id")).alias(f"wire_{column}") for column in COLUMNS],
         )
     )
 
 
-def field(column: str, layout_id: Column) -> Column:
+def _field(column: str, layout_id: Column) -> Column:
     """The field that fills the column, as text; NULL where the layout has none, or there is no layout."""
     return F.get("fields", lookup([layout.position(column) for layout in LAYOUTS], layout_id))
 

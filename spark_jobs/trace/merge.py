@@ -100,6 +100,13 @@ def same_place(parts: list[Part]) -> str:
     )
 
 
+def rows_of(messages: DataFrame, limits: Limits, change_seq: int) -> DataFrame:
+    """The rows of `events.trace_records` that the messages give, in a commit of that number."""
+    return decode(messages, limits).withColumns(
+        {"decoder_version": F.lit(DECODER_VERSION), "change_seq": F.lit(change_seq).cast("bigint")}
+    )
+
+
 def merge(
     spark: SparkSession, ranges: list[Range], raw: Positions, events: Booked, limits: Limits, run_id: str
 ) -> int:
@@ -116,9 +123,7 @@ def merge(
     parts = parts_of(messages)
     change_seq = events.change_seq + (1 if parts else 0)
     properties = {OFFSETS: to_json(raw), CHANGE_SEQ: str(change_seq), RUN_ID: run_id}
-    batch = decode(messages, limits).withColumns(
-        {"decoder_version": F.lit(DECODER_VERSION), "change_seq": F.lit(change_seq).cast("bigint")}
-    )
+    batch = rows_of(messages, limits, change_seq)
     with publish.branch(spark, EVENTS, "merge", events.head) as branch:
         if parts:
             _insert(spark, batch, branch, parts, properties)

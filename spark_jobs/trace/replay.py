@@ -16,8 +16,8 @@ from spark_jobs.ingest import publish
 from spark_jobs.ingest.positions import CHANGE_SEQ, OFFSETS, RUN_ID, Booked, to_json, within
 from spark_jobs.settings import Limits
 from spark_jobs.tables import EVENTS, RAW, REPLACED_RECORDS
-from spark_jobs.trace.decode import DECODER_VERSION, OUTPUT, decode
-from spark_jobs.trace.merge import MESSAGE, PLACE, Part, parts_of, pending, same_place
+from spark_jobs.trace.decode import OUTPUT
+from spark_jobs.trace.merge import MESSAGE, PLACE, Part, parts_of, pending, rows_of, same_place
 
 
 @dataclass(frozen=True)
@@ -78,9 +78,7 @@ def replay(
     """
     messages = within(spark.table(RAW.full_name), pending(events.positions, {})).where(_stored(start, end))
     change_seq = events.change_seq + 1
-    new = decode(messages, limits).withColumns(
-        {"decoder_version": F.lit(DECODER_VERSION), "change_seq": F.lit(change_seq).cast("bigint")}
-    )
+    new = rows_of(messages, limits, change_seq)
     old = spark.read.option("versionAsOf", events.head).table(EVENTS.full_name).where(_stored(start, end))
     changed = _changed(messages, old, new).persist()
     try:
@@ -112,7 +110,8 @@ def _stored(start: datetime, end: datetime) -> str:
 def _changed(messages: DataFrame, old: DataFrame, new: DataFrame) -> DataFrame:
     """The messages whose old records are not the new ones, with the counts of both; one row a message.
 
-    Each record's hash covers its place, so two equal sets of records cancel out under exclusive or.
+    Each record's hash covers its place, so two equal sets of records cancel out under exclusive or; so would a
+    record that stands there thrice, which the counts tell.
     """
 
     def side(records: DataFrame, name: str) -> DataFrame:
@@ -143,7 +142,7 @@ def _changed(messages: DataFrame, old: DataFrame, new: DataFrame) -> DataFrame:
             *[count.alias(name) for name, count in counts.items()],
         )
         # Records whose message raw no longer holds stay as they are.
-        .where("is_in_raw and difference != 0")
+        .where("is_in_raw and (difference != 0 or before != after)")
         .drop("difference", "is_in_raw")
     )
 
