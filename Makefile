@@ -32,8 +32,9 @@ help: ## list the targets
 # ---- set-up -------------------------------------------------------------------------------------
 
 .PHONY: setup
-setup: .venv/installed ## install the locked Python packages and fetch the Java libraries
+setup: .venv/installed ## install the locked Python packages, fetch the Java libraries, archive their classes
 	@$(RUN) spark_jobs.jars > /dev/null
+	@$(RUN) spark_jobs.archive_classes > /dev/null
 
 .venv/installed: requirements.lock | need-python need-java
 	@uv=$$(command -v uv || true); \

@@ -11,7 +11,7 @@ from zipfile import ZipFile
 
 from pyspark.sql import SparkSession
 
-from spark_jobs import jars
+from spark_jobs import class_archive, jars
 from spark_jobs.settings import PROJECT, Settings
 
 CATALOG = "lake"
@@ -27,8 +27,9 @@ def submit_conf(settings: Settings) -> dict[str, str]:
         "spark.driver.memory": settings.spark_driver_memory,
         "spark.jars": ",".join(map(str, jars.jars(jars.SPARK))),
         "spark.driver.extraClassPath": ":".join(map(str, jars.jars(jars.SPARK))),
-        "spark.driver.extraJavaOptions": _JAVA_OPTIONS,
-        "spark.executor.extraJavaOptions": _JAVA_OPTIONS,
+        # Spark puts them before the extraJavaOptions, which are the user's.
+        "spark.driver.defaultJavaOptions": f"{_JAVA_OPTIONS} {class_archive.options()}".rstrip(),
+        "spark.executor.defaultJavaOptions": _JAVA_OPTIONS,
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",  # the jobs show their own, in messages
         "spark.log.level": "WARN",

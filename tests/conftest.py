@@ -16,9 +16,11 @@ from spark_jobs.settings import Settings
 
 @pytest.fixture(scope="session")
 def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
-    # Queries of a second never pay back the optimising compiler.
-    quick = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m"}
-    return Settings(home=Path(tmp_path_factory.mktemp("trace_home")), spark_conf=quick)
+    # Queries of a second never pay back the optimising compiler, nor collectors that have threads of their own.
+    quick = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:-UseParallelGC -XX:+UseSerialGC"
+    return Settings(
+        home=Path(tmp_path_factory.mktemp("trace_home")), spark_conf={"spark.driver.extraJavaOptions": quick}
+    )
 
 
 @pytest.fixture(scope="session")
