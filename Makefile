@@ -23,7 +23,7 @@ TESTS ?= tests
 SOAK ?= 20
 FUZZ ?= 1000000
 RECORDS ?= 1000000
-SOAK_TESTS ?= tests/decode/test_mutated_records.py tests/faults/client/test_fuzz.py tests/faults/jobs/test_jobs_killed.py tests/faults/jobs/test_expiry_killed.py
+SOAK_TESTS ?= tests/decode/test_mutated_records.py tests/faults/client/test_fuzz.py tests/faults/jobs/test_jobs_killed.py tests/faults/jobs/test_replay_killed.py tests/faults/jobs/test_expiry_killed.py
 
 .PHONY: help
 help: ## list the targets

@@ -112,7 +112,7 @@ def _race(spark: SparkSession, settings: Settings, made: History) -> dict[str, l
     for turn in range(-2, ROUNDS):
         for name in names[turn % 3 :] + names[: turn % 3]:
             snapshot, work = contestants[name]
-            spark.sql(f"call lake.system.set_current_snapshot('{tables.EVENTS.name}', {snapshot})")
+            spark.sql(f"call lake.system.set_current_snapshot('{tables.EVENTS.full_name}', {snapshot})")
             cost = meter.cost(lambda work=work, snapshot=snapshot: work(snapshot))  # type: ignore[misc]
             if turn >= 0:
                 costs[name].append(cost)

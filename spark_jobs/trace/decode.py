@@ -51,19 +51,18 @@ def decode(messages: DataFrame, limits: Limits | None = None) -> DataFrame:
     """
     missing = {c.name: F.lit(None).cast(c.type) for c in RAW.columns if c.name not in messages.columns}
     bodies = messages.withColumns(missing).withColumn("body", F.col("body").cast("binary"))
-    pieces = _compiled_apart(with_pieces(bodies, _OF_MESSAGE))
-    fields = _compiled_apart(matched(records(pieces)))
-    return _output(judged(fields), limits or Limits())
+    fields = matched(records(with_pieces(bodies, _OF_MESSAGE), _OF_MESSAGE))
+    return _output(judged(_compiled_apart(fields)), limits or Limits())
 
 
 def _compiled_apart(frame: DataFrame) -> DataFrame:
-    """The same rows; what comes next is a generated method of its own.
+    """The same rows; what comes next is a method of its own in the code that Spark generates.
 
-    Spark makes one method of all that it can fuse. Above some size the JVM's compiler gives up, and the method is
-    interpreted, several times slower. A coalesce to more partitions than there can be moves nothing, and
-    is not fused.
+    Spark fuses all these steps, and where it makes one method of them that is above some size, the JVM's compiler gives up: it is
+    interpreted, several times slower. Only the operator above a generator gets a method of its own and the
+    columns as its arguments, so each row is run through one that gives it back once.
     """
-    return frame.coalesce(2**31 - 1)
+    return frame.select("*", F.explode(F.array(F.lit(0))).alias("once"))
 
 
 def _output(judged: DataFrame, limits: Limits) -> DataFrame:
@@ -71,7 +70,7 @@ def _output(judged: DataFrame, limits: Limits) -> DataFrame:
     valid = F.col("invalid_reason").isNull()
     valid_id = F.when(valid, F.col("layout_id"))
     event_ms = F.when(valid & (F.col("event_time") <= _LAST_MS), F.col("event_time"))
-    values = {column: F.col(f"message.{column}") for column in _OF_MESSAGE}
+    values = {column: F.col(column) for column in _OF_MESSAGE}
     values |= {column: F.when(valid, F.col(f"wire_{column}")) for column in COLUMNS}
     values |= {column: F.when(valid, F.col(column)) for column in TYPED}
     values |= {
@@ -91,7 +90,7 @@ def _suspect(event_ms: Column, limits: Limits) -> Column:
 
     In milliseconds: intervals of days would be added by the calendar of the session's time zone.
     """
-    ahead = event_ms - F.unix_millis("message.store_time")
+    ahead = event_ms - F.unix_millis("store_time")
     outside = ~ahead.between(
         -limits.event_time_past_days * 86_400_000, limits.event_time_ahead_seconds * 1000
     )

@@ -160,8 +160,12 @@ def _audit(spark: SparkSession, messages: DataFrame, branch: str, ranges: list[R
     stated = messages.select(F.when(F.col("body_error").isNull(), pieces).otherwise(1).alias("pieces")).agg(
         F.coalesce(F.sum("pieces"), F.lit(0)), F.count_if(F.col("pieces") > 0)
     )
-    written = within(publish.on_branch(spark, EVENTS, branch), ranges).agg(
-        F.count("*"), F.countDistinct(*PLACE), F.countDistinct(*MESSAGE)
+    of_message = {"records": F.count("*"), "places": F.countDistinct("record_index")}
+    written = (
+        within(publish.on_branch(spark, EVENTS, branch), ranges)
+        .groupBy(*MESSAGE)
+        .agg(*[count.alias(name) for name, count in of_message.items()])
+        .agg(*[F.coalesce(F.sum(name), F.lit(0)) for name in of_message], F.count("*"))
     )
     least, with_records = stated.collect()[0]
     records, places, seen = written.collect()[0]

@@ -46,7 +46,7 @@ def _split(body: Column) -> Column:
 
 
 def with_pieces(messages: DataFrame, kept: tuple[str, ...]) -> DataFrame:
-    """One row a message: `message` (a struct of the columns `kept`), `body_error`, `pieces`, `latin`, `unreadable`.
+    """One row a message: the columns `kept`, `body_error`, `pieces`, `latin`, `unreadable`.
 
     `pieces` are text, a NULL for an unreadable body, whose bytes are `unreadable`. `latin` are the pieces of a body that
     is not UTF-8, as ISO-8859-1: one character a byte, so nothing is lost. Both are NULL for all other bodies.
@@ -56,7 +56,7 @@ def with_pieces(messages: DataFrame, kept: tuple[str, ...]) -> DataFrame:
     # Text that comes out of a split as it went in is UTF-8: quicker than to look at each byte.
     is_torn = (F.concat_ws(RECORD_SEPARATOR, "split") != text) & ~F.is_valid_utf8(text)
     return split.select(
-        F.struct(*kept).alias("message"),
+        *kept,
         "body_error",
         F.when(is_readable, F.col("split")).otherwise(F.array(F.lit(None).cast("string"))).alias("pieces"),
         F.when(is_readable & is_torn, _split(F.decode("body", "ISO-8859-1"))).alias("latin"),
@@ -64,8 +64,8 @@ def with_pieces(messages: DataFrame, kept: tuple[str, ...]) -> DataFrame:
     )
 
 
-def records(messages: DataFrame) -> DataFrame:
-    """One row a piece that is not empty: `message`, `body_error`, `record_index` (its place), `piece`, `torn`.
+def records(messages: DataFrame, kept: tuple[str, ...]) -> DataFrame:
+    """One row a piece that is not empty: the columns `kept`, `body_error`, `record_index` (its place), `piece`, `torn`.
 
     `torn` are its bytes where the text does not say them, else NULL.
     """
@@ -73,7 +73,5 @@ def records(messages: DataFrame) -> DataFrame:
     return (
         messages.select("*", F.posexplode_outer("pieces").alias("record_index", "piece"))
         .where("piece is null or piece != ''")
-        .select(
-            "message", "body_error", "record_index", "piece", F.coalesce("unreadable", torn).alias("torn")
-        )
+        .select(*kept, "body_error", "record_index", "piece", F.coalesce("unreadable", torn).alias("torn"))
     )

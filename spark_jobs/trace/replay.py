@@ -91,12 +91,7 @@ def replay(
         properties = {OFFSETS: to_json(events.positions), CHANGE_SEQ: str(change_seq), RUN_ID: run_id}
         with publish.branch(spark, EVENTS, "replay", events.head) as branch:
             _replace(spark, before, new.join(changed, MESSAGE, "left_semi"), parts, branch, properties)
-            written = publish.on_branch(spark, EVENTS, branch).where(_stored(start, end))
-            if wrong := _changed(messages, written, new).count():
-                raise publish.AuditFailed(
-                    f"{EVENTS.full_name}: {wrong} messages of {start:%Y-%m-%d} have other records on branch {branch} "
-                    "than they decode to. Nothing was published; run the replay again"
-                )
+            _audit(messages, publish.on_branch(spark, EVENTS, branch).where(_stored(start, end)), new)
             publish.fast_forward(spark, EVENTS.full_name, branch)
         return found
     finally:
@@ -189,4 +184,13 @@ def _replace(
             when matched then update set *
             when not matched then insert *
             """
+        )
+
+
+def _audit(messages: DataFrame, written: DataFrame, new: DataFrame) -> None:
+    """Every message has on the branch the records that it decodes to."""
+    if wrong := _changed(messages, written, new).count():
+        raise publish.AuditFailed(
+            f"{EVENTS.full_name}: on the branch {wrong} messages have other records than they decode to. "
+            "Nothing was published; run the replay again"
         )

@@ -134,7 +134,7 @@ def test_no_generated_method_is_too_large_for_the_jvms_compiler(lake):
     debug = getattr(getattr(lake._jvm.org.apache.spark.sql.execution.debug, "package$"), "MODULE$")
     stages = debug.codegenStringSeq(plan)
     sizes = [stages.apply(n)._3().maxMethodCodeSize() for n in range(stages.size())]
-    assert len(sizes) == 3
+    assert len(sizes) == 1, "a second one would copy every row in between"
     assert max(sizes) < 8000, sizes
 
 

@@ -13,11 +13,12 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
-from spark_jobs import extract, merge, tables
+from spark_jobs import extract, merge, replay, tables
 from spark_jobs.ingest import publish, raw
 from spark_jobs.session import session
 from spark_jobs.settings import Settings
 from spark_jobs.trace import merge as trace_merge
+from spark_jobs.trace import replay as trace_replay
 
 Step = tuple[ModuleType, str]
 
@@ -38,6 +39,10 @@ JOBS = {
     "extract": Job(extract.main, tables.RAW, (extract, "plan"), (publish, "append"), (raw, "_audit")),
     "merge": Job(
         merge.main, tables.EVENTS, (merge, "pending"), (trace_merge, "_insert"), (trace_merge, "_audit")
+    ),
+    "replay": Job(
+        *(replay.main, tables.EVENTS),
+        *((trace_replay, "parts_of"), (trace_replay, "_replace"), (trace_replay, "_audit")),
     ),
 }
 
@@ -66,13 +71,13 @@ def expire(table: tables.Table) -> int:
     spark = session("expire", Settings())
     now = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(time.time() + 1))
     spark.sql(
-        f"call lake.system.expire_snapshots(table => '{table.name}', older_than => timestamp '{now}', retain_last => 1)"
+        f"call lake.system.expire_snapshots(table => '{table.full_name}', older_than => timestamp '{now}', retain_last => 1)"
     ).show()
     return 0
 
 
 def run(name: str, arguments: list[str]) -> None:
-    """Run `extract`, `merge` or `expire <job>`, and end the process with its exit code."""
+    """Run `extract`, `merge`, `replay` or `expire <job>`, and end the process with its exit code."""
     if name == "expire":
         sys.exit(expire(JOBS[arguments[0]].table))
     sys.exit(JOBS[name].main(arguments))

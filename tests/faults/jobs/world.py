@@ -21,7 +21,7 @@ from pyspark.sql import SparkSession
 
 from sandbox import leash, route
 from sandbox.broker import Sandbox
-from spark_jobs import catalog, extract, merge
+from spark_jobs import catalog, extract, merge, replay
 from spark_jobs.settings import PROJECT, Cluster, Settings
 from spark_jobs.tables import EVENTS, RAW, Table
 from tests.faults.jobs.java_side import JavaSide
@@ -157,6 +157,9 @@ class World:
 
     def merge(self, run_id: str = "recovery") -> int:
         return self._here(merge.main, ["--run-id", run_id])
+
+    def replay(self, *arguments: str) -> int:
+        return self._here(replay.main, [*arguments, "--run-id", "recovery"])
 
     def _here(self, job: Any, arguments: list[str]) -> int:
         with pytest.MonkeyPatch.context() as patch:

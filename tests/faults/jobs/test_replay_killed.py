@@ -1,0 +1,81 @@
+"""A replay is killed (SIGKILL) at each step; the next plain one leaves what the decoder makes of raw, each record once."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from spark_jobs.ingest import publish
+from spark_jobs.ingest.positions import CHANGE_SEQ, OFFSETS, RUN_ID, booked, to_json
+from spark_jobs.tables import EVENTS, RAW, REPLACED_RECORDS
+from tests.faults.jobs.killing import MESSAGES, REPEATS, killed, readers, snapshots_of
+from tests.faults.jobs.world import World
+
+POINTS = ("planned", "files-written", "committed", "audited", "published")
+# Messages whose records an older decoder could not read.
+SPOILED = "queue_offset % 20 = 0"
+
+
+def spoil(world: World) -> int:
+    """Let some messages have the records that an older decoder would have made; returns the number of records."""
+    events = booked(world.spark, world.settings, EVENTS)
+    properties = {
+        OFFSETS: to_json(events.positions),
+        CHANGE_SEQ: str(events.change_seq),
+        RUN_ID: "older decoder",
+    }
+    where = f"trace_topic = '{world.topics[0]}' and {SPOILED}"
+    with publish.committing_with(world.spark, properties):
+        world.spark.sql(
+            f"update {EVENTS.full_name} set record_type = 'Invalid', invalid_reason = 'unknown_type', decoder_version = 'old' "
+            f"where {where}"
+        )
+    return world.spark.table(EVENTS.full_name).where(where).count()
+
+
+def of_older_decoder(world: World) -> int:
+    rows = world.rows(EVENTS, "record_type", "invalid_reason", "decoder_version")
+    return sum(version == "old" for *_, version in rows)
+
+
+@pytest.mark.timeout(120 * (REPEATS + 1))
+@pytest.mark.parametrize("point", POINTS)
+def test_killed(world: World, point: str, tmp_path: Path, record_property):
+    counts = {
+        "point": point,
+        "job": "replay",
+        "repeats": 0,
+        "messages": 0,
+        "lost": 0,
+        "doubled": 0,
+        "wrong": 0,
+    }
+    record_property("counts", counts)
+    today = datetime.now(UTC).date()
+    days = ["--from", str(today - timedelta(days=1)), "--to", str(today + timedelta(days=2))]
+    for repeat in range(REPEATS):
+        run_id = f"replay-{point}-{repeat}"
+        world.write(MESSAGES)
+        assert (world.extract(), world.merge()) == (0, 0)
+        spoiled = spoil(world)
+        assert spoiled >= MESSAGES // 20
+        with readers(world, EVENTS) as seen:
+            killed(world, point, ["replay", *days, "--run-id", run_id], tmp_path / "mark")
+            committed, published = snapshots_of(world, EVENTS, run_id)
+            assert len(committed) == (point in ("committed", "audited", "published"))
+            assert len(published) == (point == "published")
+            assert of_older_decoder(world) == (0 if point == "published" else spoiled)
+            assert world.replay(*days) == 0
+        assert len(seen) == 2, "main was at a snapshot of a broken run"
+        difference = world.compare(RAW, EVENTS)
+        counts |= {"repeats": repeat + 1, "messages": difference.messages}
+        counts["wrong"] += of_older_decoder(world)
+        for name in ("lost", "doubled", "wrong"):
+            counts[name] += getattr(difference, name)
+        assert (counts["lost"], counts["doubled"], counts["wrong"]) == (0, 0, 0)
+    # The models find each key that was replaced, once a commit.
+    booked_keys = world.spark.table(REPLACED_RECORDS.full_name).where(f"trace_topic = '{world.topics[0]}'")
+    assert booked_keys.count() == booked_keys.distinct().count()
+    assert booked_keys.select("queue_id", "queue_offset", "record_index").distinct().count() >= MESSAGES // 20
