@@ -20,7 +20,7 @@ FROM ?=
 TO ?=
 DRY_RUN ?=
 TESTS ?= tests
-SOAK ?= 20
+SOAK ?= 10
 FUZZ ?= 1000000
 RECORDS ?= 1000000
 SOAK_TESTS ?= tests/decode/test_mutated_records.py tests/faults/client/test_fuzz.py tests/faults/jobs/test_jobs_killed.py tests/faults/jobs/test_replay_killed.py tests/faults/jobs/test_expiry_killed.py
@@ -99,7 +99,7 @@ test: setup ## all tests, on a real broker, Spark, Iceberg, dbt and Airflow; TES
 	@$(RUN) pytest -n 2 --dist loadgroup --no-loadscope-reorder $(TESTS)
 
 .PHONY: soak
-soak: setup ## what tests have no time for, with its counts: damaged answers, damaged records, each job killed at each step; SOAK=20 FUZZ=1000000 RECORDS=1000000
+soak: setup ## what tests have no time for, with its counts: damaged answers, damaged records, each job killed at each step, SOAK=10 times; FUZZ=1000000 RECORDS=1000000
 	@TRACE_SOAK_REPEATS=$(SOAK) TRACE_SOAK_FUZZ=$(FUZZ) TRACE_SOAK_RECORDS=$(RECORDS) \
 	  $(RUN) pytest -n 2 --timeout=0 -p tests.counts $(SOAK_TESTS)
 

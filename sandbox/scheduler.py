@@ -92,6 +92,7 @@ def running(environment: dict[str, str]) -> Iterator[Airflow]:
     url = f"http://127.0.0.1:{port}"
     environment = environment | {
         "AIRFLOW__CORE__EXECUTOR": "LocalExecutor",
+        "AIRFLOW__CORE__PARALLELISM": "4",  # a process each, started at once
         "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"{url}/execution/",
         "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_ALL_ADMINS": "True",
         "AIRFLOW__API__BASE_URL": url,

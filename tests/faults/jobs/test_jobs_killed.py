@@ -1,6 +1,6 @@
 """A job is killed (SIGKILL) at each step; the next plain run makes the tables equal to the broker.
 
-TRACE_SOAK_REPEATS says how often each point is repeated for each job; 1 without it.
+TRACE_SOAK_REPEATS says how often each point is repeated for each job: 10 in `make soak`, so 20 a point; 1 without it.
 """
 
 from __future__ import annotations
