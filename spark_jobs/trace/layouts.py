@@ -61,6 +61,9 @@ FIELDS = {
 
 RECORD_TYPES = ("Pub", "SubBefore", "SubAfter", "EndTransaction", "Recall")
 
+# A number with a fraction or none, of as many digits as a double holds: one more may be infinite.
+NUMBER = "-?[0-9]{1,308}(?:[.][0-9]+)?"
+
 # The wire's numbers, from TraceConstants' MessageType and ConsumeReturnType of the Java client.
 MSG_TYPES = ("normal", "half", "commit", "delay", "order")
 CONTEXT_CODES = ("success", "timeout", "exception", "returned_null", "failed")

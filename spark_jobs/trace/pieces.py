@@ -9,12 +9,12 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from spark_jobs.trace.layouts import FIELD_SEPARATOR, RECORD_SEPARATOR, RECORD_TYPES
+from spark_jobs.trace.layouts import FIELD_SEPARATOR, NUMBER, RECORD_SEPARATOR, RECORD_TYPES
 
 _TYPE_TOKEN = f"(?:{'|'.join(RECORD_TYPES)}){FIELD_SEPARATOR}"
 _TEXT = f"[^{FIELD_SEPARATOR}{RECORD_SEPARATOR}]*"
 _FIELD = f"{_TEXT}{FIELD_SEPARATOR}"
-_NUMBER = f"-?[0-9]+(?:[.][0-9]+)?{FIELD_SEPARATOR}"
+_NUMBER = f"{NUMBER}{FIELD_SEPARATOR}"
 _INTEGER = f"[0-9]+{FIELD_SEPARATOR}"
 _BOOLEAN = f"(?:true|false){FIELD_SEPARATOR}"
 _SUB_AFTER = f"SubAfter{FIELD_SEPARATOR}{_FIELD}{_FIELD}{_NUMBER}{_BOOLEAN}{_FIELD}"

@@ -5,13 +5,13 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from spark_jobs.trace.layouts import COLUMNS, FIELD_SEPARATOR, KINDS, RECORD_TYPES, WIRE_NAMES, Kind
+from spark_jobs.trace.layouts import COLUMNS, FIELD_SEPARATOR, KINDS, NUMBER, RECORD_TYPES, WIRE_NAMES, Kind
 from spark_jobs.trace.matching import lookup
 
 PATTERNS = {
     Kind.INTEGER: "^[0-9]+\\z",
     Kind.TIME: "^[0-9]+\\z",
-    Kind.NUMBER: "^-?[0-9]{1,308}([.][0-9]+)?\\z",  # what a double holds: one digit more may be infinite
+    Kind.NUMBER: f"^{NUMBER}\\z",
     Kind.BOOLEAN: "^(?i:true|false)\\z",
     Kind.STORE_HOST: "^(null|.+:[0-9]+)?\\z",
     # An IPv4 address, perhaps with a port, or an IPv6 one; perhaps with @pid.

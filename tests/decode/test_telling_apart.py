@@ -31,6 +31,10 @@ STATEMENTS: dict[str, tuple[str, dict[str, Any]]] = {
         "k2|10.0.0.1:10911|128|3|0|OID|true¶",
         {"invalid_reason": "unknown_type"},
     ),
+    "a record with a cost that is no number is not complete, so nothing is cut off it": (
+        f"SubAfter|RQ|AC11|{'9' * 309}|true|k1|0|SubAfter|RQ|AC12|5|true|k1|0¶",
+        {"invalid_reason": "field_count:14"},
+    ),
     "limit: a key 1|2 looks like the key and the code of an ONS record": (
         "SubAfter|RQ|AC11|5|true|1|2|0¶",
         {"layout": "sub_after_8_ons", "keys": "1", "context_code": "exception"},
