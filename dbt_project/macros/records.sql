@@ -37,3 +37,24 @@
 {% macro place() -%}
   struct(store_time, trace_topic, broker, queue_id, epoch, queue_offset, record_index)
 {%- endmacro %}
+
+{# The machine of a client: its address without process number or port, which may differ between two records of one process. #}
+{% macro client_host(client) -%}
+  translate(
+    case
+      when {{ client }} like '%@%' then substring_index({{ client }}, '@', 1)
+      else regexp_replace({{ client }}, ':[0-9]+$', '')
+    end,
+    '[]',
+    ''
+  )
+{%- endmacro %}
+
+{# The client library that a layout alone tells; NULL for the layouts that several libraries write. #}
+{% macro client_family(layout) -%}
+  case
+    when {{ layout }} in ('pub_15_rmqsdk', 'sub_after_10_rmqsdk') then 'rocketmq-enhance-client'
+    when {{ layout }} in ('pub_8_newlife', 'sub_before_8_newlife', 'sub_after_8_newlife') then 'NewLife.RocketMQ'
+    when {{ layout }} = 'sub_after_8_ons' then 'rocketmq-ons'
+  end
+{%- endmacro %}

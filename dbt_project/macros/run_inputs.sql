@@ -1,5 +1,5 @@
 {# What a run is a function of, besides the records: the only place where vars are read,
-   but for stg_watermarks. No model ever reads the clock. #}
+   but for int_watermarks. No model ever reads the clock. #}
 
 {# The last change_seq of events.trace_records that this run reads. #}
 {% macro change_seq_to() -%}

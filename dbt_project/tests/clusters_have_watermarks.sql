@@ -5,4 +5,4 @@ from (
   union
   select cluster from {{ ref('fct_consume_attempts') }}
 )
-left anti join {{ ref('stg_watermarks') }} using (cluster)
+left anti join {{ ref('int_watermarks') }} using (cluster)

@@ -46,7 +46,7 @@ class Inputs:
 
     @property
     def dbt_vars(self) -> dict[str, object]:
-        """The vars of dbt_project (macros/run_inputs.sql, stg_watermarks)."""
+        """The vars of dbt_project (macros/run_inputs.sql, int_watermarks)."""
         return {
             "change_seq_to": self.change_seq_to,
             "watermarks": {cluster: _utc(ms) for cluster, ms in sorted(self.watermarks.items())},

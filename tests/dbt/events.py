@@ -68,6 +68,7 @@ class Events:
                 "msg_type": "normal",
                 "offset_msg_id": ",".join(f"o-{i}" for i in msg_id.split(",")),
                 "store_host": "10.0.0.9:10911",
+                "layout": "pub_14",
                 "tags": "null",
                 "keys": "",
             }
@@ -91,6 +92,7 @@ class Events:
                 "request_id": request_id,
                 "group_name": group,
                 "retry_times": retry,
+                "layout": "sub_before_8",
                 "keys": "dKey",
             }
             | columns,
@@ -113,6 +115,7 @@ class Events:
                 "cost_ms": 5.0,
                 "success": code in ("success", "timeout"),
                 "context_code": code,
+                "layout": "sub_after_9",
             }
             | columns,
         )

@@ -32,6 +32,7 @@ def tell(spark: SparkSession) -> None:
     consumption(events)
     orphans(events)
     latencies(events)
+    transactions(events)
     oddities(events)
     other = Queue("silent", "RMQ_SYS_TRACE_TOPIC", "broker-x", 0)
     events.write(spark, DAY, complete_to={other: Position(0, complete_to=0)})
@@ -112,6 +113,36 @@ def orphans(events: Events) -> None:
     events.pub("unwatched", 2 * HOUR, "audit")
 
 
+def transactions(events: Events) -> None:
+    """Half messages to a topic that nobody reads, one of each state."""
+
+    def half(msg_id: str, seconds: float = 2 * HOUR, msg_type: str = "half") -> None:
+        events.pub(msg_id, seconds, "payments", group_name="payers", msg_type=msg_type)
+
+    def ended(msg_id: str, seconds: float, state: str, check: bool = False) -> None:
+        events.add(
+            "EndTransaction",
+            seconds,
+            msg_id=msg_id,
+            topic="payments",
+            group_name="payers",
+            transaction_state=state,
+            from_transaction_check=check,
+            layout="end_transaction_13",
+        )
+
+    half("paid")
+    ended("paid", 2 * HOUR + 1, "UNKNOW")
+    ended("paid", 2 * HOUR + 60, "UNKNOW", check=True)
+    for _ in range(2):  # the same record, stored twice
+        ended("paid", 2 * HOUR + 120, "COMMIT_MESSAGE", check=True)
+    half("refused", msg_type="commit")  # 5.0.0 numbers the types otherwise
+    ended("refused", 2 * HOUR + 1, "ROLLBACK_MESSAGE")
+    half("forgotten")
+    half("asked", DAY - 60)
+    ended("half_not_seen", 3 * HOUR, "COMMIT_MESSAGE")
+
+
 def latencies(events: Events) -> None:
     for hour in (3, 4):
         for number, cost in enumerate(costs(hour)):
@@ -130,4 +161,8 @@ def oddities(events: Events) -> None:
     events.attempt("unknown_pub", "q-unknown", HOUR)
     events.end("nameless", "q-nameless", HOUR)
     events.pub("later_run", HOUR, "latency_odd", change_seq=2)
+    events.pub("no_status", HOUR, "old", success=None, layout="pub_12", offset_msg_id=None)
     events.add("Invalid", None, invalid_reason="no layout", raw=bytearray(b"x"))
+    for text in ("Pub\x01x" + "é" * 150, "Pub\x01second"):
+        events.add("Invalid", None, invalid_reason="field_count:11", raw=bytearray(text.encode()))
+    events.add("Invalid", None, invalid_reason="unknown_type", raw=bytearray(b"Ack\x01\xff"))

@@ -6,6 +6,7 @@ with pairs as (
     messages.msg_id,
     messages.published_at,
     messages.hour,
+    messages.msg_type,
     expected.consumer_group
   from {{ ref('int_messages') }} as messages
   inner join {{ ref('int_expected_groups') }} as expected

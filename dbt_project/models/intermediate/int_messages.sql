@@ -16,7 +16,8 @@ with sends as (
       keys,
       store_host,
       offset_msg_id
-    ) as send
+    ) as send,
+    copies
   from {{ ref('fct_sends') }}
   where msg_id is not null and topic_kind = 'normal'
 ),
@@ -27,7 +28,8 @@ messages as (
     topic,
     msg_id,
     min(send) as first_send,
-    count(*) as sends
+    count(*) as sends,
+    sum(copies - 1) as extra_copies
   from sends
   group by cluster, topic, msg_id
 )
@@ -45,5 +47,6 @@ select
   first_send.tags,
   first_send.keys,
   first_send.store_host,
-  sends
+  sends,
+  extra_copies
 from messages

@@ -1,17 +1,34 @@
 -- One row a transactional message with an EndTransaction: its last commit or rollback, else unknown.
+-- A record that was stored twice is one end, its copies counted.
 with ends as (
-  select * from {{ ref('stg_transaction_ends') }}
+  select
+    cluster,
+    msg_id,
+    event_time,
+    transaction_state,
+    is_answer_to_check,
+    min(struct(decided_at, place, hour_source, topic, producer_group)) as ended,
+    count(*) as copies
+  from {{ ref('stg_transaction_ends') }}
   where change_seq <= {{ change_seq_to() }} and msg_id is not null
+  group by cluster, msg_id, event_time, transaction_state, is_answer_to_check
 )
 
 select
   cluster,
   msg_id,
   coalesce(
-    max_by(transaction_state, struct(decided_at, place)) filter (where transaction_state in ('commit', 'rollback')),
+    max_by(transaction_state, ended) filter (where transaction_state in ('commit', 'rollback')),
     'unknown'
   ) as transaction_state,
-  max(decided_at) filter (where transaction_state = 'commit') as committed_at,
-  count(*) as transaction_ends
+  max(ended.decided_at) filter (where transaction_state = 'commit') as committed_at,
+  min(ended.decided_at) as first_decision_at,
+  max(ended.decided_at) as last_decision_at,
+  min(ended).hour_source as hour_source,
+  min(ended).topic as topic,
+  min(ended).producer_group as producer_group,
+  count(*) as transaction_ends,
+  count_if(is_answer_to_check) as checks_answered,
+  sum(copies) as end_copies
 from ends
 group by cluster, msg_id

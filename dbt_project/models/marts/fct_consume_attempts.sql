@@ -20,6 +20,8 @@ with paired as (
     ends.copies is not null as has_end,
     coalesce(begins.copies, 0) as begin_copies,
     coalesce(ends.copies, 0) as end_copies,
+    begins.layout as begin_layout,
+    ends.layout as end_layout,
     greatest(begins.change_seq, ends.change_seq) as change_seq
   from {{ ref('int_consume_begins') }} as begins
   full outer join {{ ref('int_consume_ends') }} as ends
@@ -39,7 +41,7 @@ located as (
   from paired
   left join {{ ref('int_message_publications') }} as publications
     on paired.cluster = publications.cluster and paired.msg_id = publications.msg_id
-  left join {{ ref('stg_watermarks') }} as watermarks
+  left join {{ ref('int_watermarks') }} as watermarks
     on paired.cluster = watermarks.cluster
 ),
 
@@ -81,6 +83,8 @@ select
   is_published,
   begin_copies,
   end_copies,
+  begin_layout,
+  end_layout,
   case when outcome = 'in_flight' then not_returned_at end as next_review_at,
   change_seq
 from judged

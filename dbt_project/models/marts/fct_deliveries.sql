@@ -66,7 +66,7 @@ located as (
   from folded
   left join {{ ref('int_message_publications') }} as publications
     on folded.cluster = publications.cluster and folded.msg_id = publications.msg_id
-  left join {{ ref('stg_watermarks') }} as watermarks
+  left join {{ ref('int_watermarks') }} as watermarks
     on folded.cluster = watermarks.cluster
   left join history
     on folded.cluster = history.cluster

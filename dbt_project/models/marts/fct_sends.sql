@@ -32,6 +32,7 @@ select
   region,
   store_host,
   client,
+  layout,
   copies,
   change_seq
 from ranked

@@ -7,22 +7,13 @@ with messages as (
     transactions.transaction_state,
     recalls.msg_id is not null as is_recalled,
     -- The time from which a consumer can have the message.
-    case
-      when messages.msg_type = 'delay' then messages.published_at + {{ limit('max_delay') }}
-      else coalesce(transactions.committed_at, messages.published_at)
-    end as due_at
+    {{ due_at('messages', 'transactions') }} as due_at
   from {{ ref('int_messages') }} as messages
-  left join {{ ref('stg_watermarks') }} as watermarks
+  left join {{ ref('int_watermarks') }} as watermarks
     on messages.cluster = watermarks.cluster
   left join {{ ref('int_transactions') }} as transactions
     on messages.cluster = transactions.cluster and messages.msg_id = transactions.msg_id
-  left join (
-    select distinct
-      cluster,
-      msg_id
-    from {{ ref('stg_recalls') }}
-    where is_success and change_seq <= {{ change_seq_to() }}
-  ) as recalls
+  left join {{ ref('int_recalls') }} as recalls
     on messages.cluster = recalls.cluster and messages.msg_id = recalls.msg_id
 ),
 
@@ -87,7 +78,7 @@ in_gaps as (
     unconsumed.cluster,
     unconsumed.msg_id
   from unconsumed
-  inner join {{ ref('stg_ingest_gaps') }} as gaps
+  inner join {{ ref('int_ingest_gaps') }} as gaps
     on
       unconsumed.cluster = gaps.cluster
       and unconsumed.published_at <= gaps.gap_to
@@ -101,7 +92,8 @@ judged as (
       when in_gaps.msg_id is not null then 'trace_gap'
       when unconsumed.transaction_state = 'rollback' then 'rolled_back'
       when unconsumed.is_recalled then 'recalled'
-      when unconsumed.msg_type = 'half' and coalesce(unconsumed.transaction_state, 'unknown') != 'commit'
+      -- With an EndTransaction a message is transactional whatever its msg_type says.
+      when coalesce(unconsumed.transaction_state, case when unconsumed.msg_type = 'half' then 'unknown' end) = 'unknown'
         then 'half_uncommitted'
       when unconsumed.msg_type = 'delay' and unconsumed.watermark < unconsumed.due_at then 'delayed_not_due'
       when unconsumed.batch_size > 1 and unconsumed.in_flight + unconsumed.not_returned = 0 then 'untraced_batch'

@@ -9,6 +9,7 @@ renamed as (
     cluster,
     {{ place() }} as place,
     store_time,
+    event_time,
     {{ record_time() }} as decided_at,
     {{ record_time_source() }} as hour_source,
     date_trunc('hour', {{ record_time() }}) as hour,

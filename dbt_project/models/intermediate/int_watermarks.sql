@@ -1,6 +1,4 @@
 -- One row a cluster: the time up to which its traces are complete, the models' only "now".
-{{ config(materialized='ephemeral') }}
-
 {% set watermarks = var('watermarks') %}
 {% for cluster, watermark in watermarks.items() %}
 select

@@ -1,0 +1,6 @@
+-- One row a record of this run that matches no known layout.
+select
+  *,
+  split_part(invalid_reason, ':', 1) as reason_class
+from {{ ref('stg_invalid_records') }}
+where change_seq <= {{ change_seq_to() }}

@@ -1,0 +1,60 @@
+-- One row a client machine and hour: (cluster, client_host, hour), how complete what it traced seems to be.
+with counted as (
+  select
+    cluster,
+    {{ client_host('client') }} as client_host,
+    hour,
+    0L as pubs,
+    count(*) as attempts,
+    count_if(has_begin and has_end) as pairs,
+    count_if(not has_begin) as ends_without_begin,
+    count_if(outcome = 'not_returned') as begins_without_end,
+    count_if(outcome = 'in_flight') as in_flight,
+    count_if(not is_published) as attempts_without_pub
+  from {{ ref('fct_consume_attempts') }}
+  group by cluster, {{ client_host('client') }}, hour
+  union all
+  select
+    cluster,
+    {{ client_host('client') }} as client_host,
+    hour,
+    count_if(batch_index = 0) as pubs,
+    0L as attempts,
+    0L as pairs,
+    0L as ends_without_begin,
+    0L as begins_without_end,
+    0L as in_flight,
+    0L as attempts_without_pub
+  from {{ ref('fct_sends') }}
+  group by cluster, {{ client_host('client') }}, hour
+),
+
+summed as (
+  select
+    cluster,
+    client_host,
+    hour,
+    sum(pubs) as pubs,
+    sum(attempts) as attempts,
+    sum(pairs) as pairs,
+    sum(ends_without_begin) as ends_without_begin,
+    sum(begins_without_end) as begins_without_end,
+    sum(in_flight) as in_flight,
+    sum(attempts_without_pub) as attempts_without_pub
+  from counted
+  group by cluster, client_host, hour
+),
+
+estimated as (
+  select
+    *,
+    2 * pairs + ends_without_begin + begins_without_end as records_seen,
+    -- Lincoln and Petersen: twice the attempts that the begins and the ends, each a sample of them, tell of.
+    2 * (pairs + begins_without_end) * (pairs + ends_without_begin) / nullif(pairs, 0) as records_estimated
+  from summed
+)
+
+select
+  *,
+  records_estimated - records_seen as records_lost_estimated
+from estimated

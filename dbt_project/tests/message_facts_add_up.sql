@@ -1,0 +1,78 @@
+-- Fails where a fact or mart of messages does not hold exactly what it was made from. The consumed of orphan_rate
+-- are counted here from the attempts: what is expected is either consumed or a row of orphaned_messages.
+with expected as (
+  select
+    cluster,
+    msg_id,
+    consumer_group
+  from {{ ref('int_expected_deliveries') }}
+),
+
+sums as (
+  select
+    'fct_messages: attempts' as what,
+    (select coalesce(sum(attempts), 0) from {{ ref('fct_messages') }}) as found,
+    (
+      select count(*) from {{ ref('fct_consume_attempts') }}
+      where msg_id is not null
+    ) as expected
+  union all
+  select
+    'fct_messages: sends' as what,
+    (select coalesce(sum(sends), 0) from {{ ref('fct_messages') }}) as found,
+    (
+      select count(*) from {{ ref('fct_sends') }}
+      where msg_id is not null and topic_kind = 'normal'
+    ) as expected
+  union all
+  select
+    'transaction_outcomes: transactions' as what,
+    (select coalesce(sum(transactions), 0) from {{ ref('transaction_outcomes') }}) as found,
+    (select count(*) from {{ ref('fct_transactions') }}) as expected
+  union all
+  select
+    'orphan_rate: expected' as what,
+    (select coalesce(sum(expected), 0) from {{ ref('orphan_rate') }}) as found,
+    (select count(*) from expected) as expected
+  union all
+  select
+    'orphan_rate: not consumed' as what,
+    (select coalesce(sum(expected - consumed), 0) from {{ ref('orphan_rate') }}) as found,
+    (
+      select count(*) from {{ ref('orphaned_messages') }}
+      where expected_group is not null
+    ) as expected
+  union all
+  select
+    'orphan_rate: consumed' as what,
+    (select coalesce(sum(consumed), 0) from {{ ref('orphan_rate') }}) as found,
+    (
+      select count(*)
+      from expected
+      left semi join (
+        select
+          cluster,
+          msg_id,
+          consumer_group
+        from {{ ref('fct_consume_attempts') }}
+        where has_end
+      ) as ended
+        on
+          expected.cluster = ended.cluster
+          and expected.msg_id = ended.msg_id
+          and expected.consumer_group = ended.consumer_group
+    ) as expected
+  union all
+  select
+    'reverse_orphans: deliveries' as what,
+    (select coalesce(sum(deliveries), 0) from {{ ref('reverse_orphans') }}) as found,
+    (select count(*) from {{ ref('fct_deliveries') }}) as expected
+  union all
+  select
+    'trace_completeness: attempts' as what,
+    (select coalesce(sum(attempts), 0) from {{ ref('trace_completeness') }}) as found,
+    (select count(*) from {{ ref('fct_consume_attempts') }}) as expected
+)
+
+select * from sums
+where found != expected

@@ -1,0 +1,11 @@
+-- Warns of clients whose records have a type or a number of fields that no known layout has.
+{{ config(severity='warn', meta={'tier': 'messaging'}) }}
+
+select
+  cluster,
+  client,
+  reason,
+  sum(records) as records
+from {{ ref('invalid_records') }}
+where is_unknown_layout
+group by cluster, client, reason

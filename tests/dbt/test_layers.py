@@ -1,0 +1,208 @@
+"""The models keep to their layers, and say what they are: a lint over dbt's manifest."""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from spark_jobs.publish import models
+from spark_jobs.publish.inputs import Inputs
+from spark_jobs.settings import Limits
+
+# Rows of one message or attempt, not counts of them.
+OTHER_FACTS = ("orphaned_messages",)
+MAY_READ = {
+    "staging": {"source"},
+    "intermediate": {"staging", "intermediate", "fact", "seed"},
+    "fact": {"intermediate", "fact", "dimension", "seed"},
+    "dimension": {"intermediate", "fact", "dimension", "seed"},
+    "mart": {"intermediate", "fact", "dimension", "seed"},
+}
+CLOCK = re.compile(
+    r"\bcurrent_(date|time|timestamp)\b|\b(now|curdate|localtimestamp|unix_timestamp)\s*\(\s*\)",
+    re.IGNORECASE,
+)
+
+Manifest = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def manifest(tmp_path_factory) -> Manifest:
+    state = tmp_path_factory.mktemp("parsed")
+    parsed = models.dbt("parse", Inputs(1, {}, Limits()), state)
+    assert parsed.error is None
+    return json.loads((state / "target" / "manifest.json").read_text())
+
+
+def nodes(manifest: Manifest, kind: str) -> dict[str, dict[str, Any]]:
+    return {key: node for key, node in manifest["nodes"].items() if node["resource_type"] == kind}
+
+
+def layer(manifest: Manifest, key: str) -> str:
+    if key.startswith(("source.", "seed.")):
+        return key.partition(".")[0]
+    node = manifest["nodes"][key]
+    folder = node["path"].partition("/")[0]
+    if folder != "marts":
+        return folder
+    if node["name"].startswith("fct_") or node["name"] in OTHER_FACTS:
+        return "fact"
+    return "dimension" if node["name"].startswith("dim_") else "mart"
+
+
+def reads_beside_its_layer(manifest: Manifest) -> Iterator[str]:
+    """Models that read what their layer may not. A view of days reads the mart of hours that it is named after."""
+    for key, node in nodes(manifest, "model").items():
+        for read in node["depends_on"]["nodes"]:
+            of_hours = layer(manifest, read) == "mart" and node["name"] == f"{read.rpartition('.')[2]}_daily"
+            if layer(manifest, read) not in MAY_READ[layer(manifest, key)] and not of_hours:
+                yield f"{node['name']} reads {read}"
+
+
+def without_contract(manifest: Manifest) -> Iterator[str]:
+    """Tables of the marts without an enforced contract, and of columns without a type."""
+    for node in nodes(manifest, "model").values():
+        if node["config"]["materialized"] == "audited_table":
+            if not node["config"]["contract"]["enforced"]:
+                yield node["name"]
+            yield from (
+                f"{node['name']}.{c}" for c, column in node["columns"].items() if not column["data_type"]
+            )
+
+
+def without_description(manifest: Manifest) -> Iterator[str]:
+    """Models, and columns of them, that nothing is said of; a mart lists columns."""
+    for key, node in nodes(manifest, "model").items():
+        if not node["description"].strip():
+            yield node["name"]
+        if node["path"].startswith("marts/") and not node["columns"]:
+            yield f"{key}: no columns"
+        for name, column in node["columns"].items():
+            if not column["description"].strip():
+                yield f"{node['name']}.{name}"
+
+
+def without_owner_or_tier(manifest: Manifest) -> Iterator[str]:
+    """Data tests and marts that do not say whose they are and how much depends on them."""
+    told = nodes(manifest, "test") | {
+        key: node for key, node in nodes(manifest, "model").items() if node["path"].startswith("marts/")
+    }
+    for node in told.values():
+        meta = node["config"]["meta"]
+        if not meta.get("owner") or meta.get("tier") not in ("integrity", "messaging"):
+            yield node["name"]
+
+
+def without_grain(manifest: Manifest) -> Iterator[str]:
+    """Tables of the marts whose key nothing tests."""
+    tested = {
+        test.get("attached_node")
+        for test in nodes(manifest, "test").values()
+        if (test.get("test_metadata") or {}).get("name") == "grain"
+    }
+    for key, node in nodes(manifest, "model").items():
+        if node["config"]["materialized"] == "audited_table" and key not in tested:
+            yield node["name"]
+
+
+def reads_the_clock(manifest: Manifest) -> Iterator[str]:
+    """Models and macros with a function that says what time it is."""
+    for node in nodes(manifest, "model").values():
+        if CLOCK.search(without_comments(node["raw_code"])):
+            yield node["name"]
+    for macro in manifest["macros"].values():
+        if macro["package_name"] == "trace_warehouse" and CLOCK.search(without_comments(macro["macro_sql"])):
+            yield macro["name"]
+
+
+def without_comments(code: str) -> str:
+    return re.sub(r"--.*|\{#.*?#\}", "", re.sub(r"\{#.*?#\}", "", code, flags=re.DOTALL))
+
+
+RULES = [
+    reads_beside_its_layer,
+    without_contract,
+    without_description,
+    without_owner_or_tier,
+    without_grain,
+    reads_the_clock,
+]
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
+def test_the_models_keep_the_rule(manifest, rule):
+    assert list(rule(manifest)) == []
+
+
+def _model(manifest: Manifest, name: str) -> dict[str, Any]:
+    return manifest["nodes"][f"model.trace_warehouse.{name}"]
+
+
+def _reads_staging(manifest: Manifest) -> None:
+    _model(manifest, "orphan_rate")["depends_on"]["nodes"].append("model.trace_warehouse.stg_pubs")
+
+
+def _reads_a_source(manifest: Manifest) -> None:
+    source = next(iter(manifest["sources"]))
+    _model(manifest, "int_recalls")["depends_on"]["nodes"].append(source)
+
+
+def _reads_a_mart(manifest: Manifest) -> None:
+    _model(manifest, "orphan_rate")["depends_on"]["nodes"].append("model.trace_warehouse.send_latency")
+
+
+def _loses_its_contract(manifest: Manifest) -> None:
+    _model(manifest, "orphan_rate")["config"]["contract"]["enforced"] = False
+
+
+def _loses_a_type(manifest: Manifest) -> None:
+    _model(manifest, "orphan_rate")["columns"]["hour"]["data_type"] = None
+
+
+def _loses_a_description(manifest: Manifest) -> None:
+    _model(manifest, "orphan_rate")["columns"]["hour"]["description"] = ""
+
+
+def _loses_its_owner(manifest: Manifest) -> None:
+    next(iter(nodes(manifest, "test").values()))["config"]["meta"] = {"tier": "integrity"}
+
+
+def _loses_its_tier(manifest: Manifest) -> None:
+    next(iter(nodes(manifest, "test").values()))["config"]["meta"] = {"owner": "trace-warehouse"}
+
+
+def _loses_its_grain(manifest: Manifest) -> None:
+    for key, test in nodes(manifest, "test").items():
+        if test.get("attached_node") == "model.trace_warehouse.orphan_rate":
+            del manifest["nodes"][key]
+
+
+def _asks_the_time(manifest: Manifest) -> None:
+    _model(manifest, "orphan_rate")["raw_code"] += " where hour < current_timestamp()"
+
+
+@pytest.mark.parametrize(
+    ("rule", "mistake"),
+    [
+        (reads_beside_its_layer, _reads_staging),
+        (reads_beside_its_layer, _reads_a_source),
+        (reads_beside_its_layer, _reads_a_mart),
+        (without_contract, _loses_its_contract),
+        (without_contract, _loses_a_type),
+        (without_description, _loses_a_description),
+        (without_owner_or_tier, _loses_its_owner),
+        (without_owner_or_tier, _loses_its_tier),
+        (without_grain, _loses_its_grain),
+        (reads_the_clock, _asks_the_time),
+    ],
+    ids=lambda part: part.__name__,
+)
+def test_the_rule_finds_the_mistake(manifest, rule, mistake):
+    mistaken = copy.deepcopy(manifest)
+    mistake(mistaken)
+    assert len(list(rule(mistaken))) == 1
