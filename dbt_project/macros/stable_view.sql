@@ -6,6 +6,9 @@
   {% if view_digest(target_relation) == digest %}
     {% call noop_statement('main', 'UNCHANGED') %}{% endcall %}
   {% else %}
+    {% if config.get('contract').enforced %}
+      {% do get_assert_columns_equivalent(sql) %}
+    {% endif %}
     {% call statement('main') -%}
       create or replace view {{ target_relation }}
       comment '{{ quoted(model.description) }}'

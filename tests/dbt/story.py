@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 from datetime import timedelta
 
-from events import NOON, Events
+from events import NOON, Events, at
 from pyspark.sql import Row, SparkSession
 
 from spark_jobs import tables
@@ -26,6 +26,16 @@ def costs(hour: int) -> list[int]:
     return [drawn.choice(COSTS) for _ in range(400)]
 
 
+# Below 20 minutes, so that what is sent in the first minutes of an hour also begins in it.
+WAITS = [cost for cost in COSTS if cost < 1_200_000]
+
+
+def drawn(what: str, hour: int) -> list[int]:
+    """Queue waits (`wait`) and durations of listener calls (`cost`) of group `stopwatch` in that hour, ms, in no order."""
+    dice = random.Random(f"{what} {hour}")
+    return [dice.choice(WAITS) for _ in range(300)]
+
+
 def tell(spark: SparkSession) -> None:
     events = Events()
     warm_up(events)
@@ -33,6 +43,7 @@ def tell(spark: SparkSession) -> None:
     orphans(events)
     latencies(events)
     transactions(events)
+    stopwatch(events)
     oddities(events)
     other = Queue("silent", "RMQ_SYS_TRACE_TOPIC", "broker-x", 0)
     events.write(spark, DAY, complete_to={other: Position(0, complete_to=0)})
@@ -148,6 +159,37 @@ def latencies(events: Events) -> None:
         for number, cost in enumerate(costs(hour)):
             events.pub(f"l-{hour}-{number}", hour * HOUR + number, "latency", cost)
     events.pub("set_back", 3 * HOUR, "latency", -7)
+
+
+def stopwatch(events: Events) -> None:
+    """Group `stopwatch` measures: topic `timed` by drawn durations, topic `timed_odd` what is no plain duration."""
+    for hour in (5, 6):
+        for number, (wait, cost) in enumerate(zip(drawn("wait", hour), drawn("cost", hour), strict=True)):
+            msg_id, sent = f"t-{hour}-{number}", hour * HOUR + number
+            begun = sent + wait / 1000
+            events.pub(msg_id, sent, "timed")
+            events.begin(msg_id, f"q-{msg_id}", begun, "stopwatch")
+            events.end(msg_id, f"q-{msg_id}", begun + cost / 1000, group_name="stopwatch")
+
+    # The clock of this producer is half a minute ahead: consumed before it was published, by the clients' times.
+    events.pub("ahead", 5 * HOUR + 30, "timed_odd", born_host="10.0.0.7:1", store_time=at(5 * HOUR + 1))
+    events.attempt("ahead", "q-ahead", 5 * HOUR + 2, group="stopwatch")
+
+    # Handed out a second time without a retry being counted.
+    events.pub("again", 5 * HOUR, "timed_odd")
+    events.attempt("again", "q-again-1", 5 * HOUR + 1, group="stopwatch")
+    events.attempt("again", "q-again-2", 5 * HOUR + 5, group="stopwatch")
+
+    # The clock was set back while the listener ran.
+    events.pub("backwards", 5 * HOUR, "timed_odd")
+    events.begin("backwards", "q-backwards", 5 * HOUR + 10, "stopwatch")
+    events.end("backwards", "q-backwards", 5 * HOUR + 8, group_name="stopwatch")
+
+    # One listener call of two seconds with two messages, of which the client states a share.
+    for msg_id in ("both-1", "both-2"):
+        events.pub(msg_id, 5 * HOUR, "timed_odd")
+        events.begin(msg_id, "q-both", 5 * HOUR + 1, "stopwatch")
+        events.end(msg_id, "q-both", 5 * HOUR + 3, group_name="stopwatch", cost_ms=1000.0)
 
 
 def oddities(events: Events) -> None:

@@ -15,7 +15,8 @@ with sends as (
       tags,
       keys,
       store_host,
-      offset_msg_id
+      offset_msg_id,
+      client
     ) as send,
     copies
   from {{ ref('fct_sends') }}
@@ -47,6 +48,7 @@ select
   first_send.tags,
   first_send.keys,
   first_send.store_host,
+  first_send.client as producer_client,
   sends,
   extra_copies
 from messages

@@ -9,10 +9,17 @@ with paired as (
     begins.begun_at,
     ends.ended_at,
     coalesce(begins.begun_at, ends.recorded_at) as occurred_at,
+    coalesce(begins.store_time, ends.store_time) as stored_at,
     coalesce(begins.hour, ends.hour) as hour,
     coalesce(begins.hour_source, ends.hour_source) as hour_source,
     begins.retry_times,
-    ends.cost_ms,
+    -- What a SubAfter states is divided by the messages of the call or not, and no layout tells which.
+    case
+      when begins.hour_source = 'event_time' and ends.ended_at is not null
+        then cast(unix_millis(ends.ended_at) - unix_millis(begins.begun_at) as double)
+      when ends.is_only_message then ends.cost_ms
+    end as cost_ms,
+    ends.cost_ms as stated_cost_ms,
     ends.is_success,
     ends.context_code,
     coalesce(begins.keys, ends.keys) as keys,
@@ -70,10 +77,12 @@ select
   begun_at,
   ended_at,
   occurred_at,
+  stored_at,
   hour,
   hour_source,
   retry_times,
   cost_ms,
+  stated_cost_ms,
   is_success,
   context_code,
   outcome,

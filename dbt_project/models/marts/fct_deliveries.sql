@@ -8,8 +8,8 @@ with attempts as (
     coalesce(
       attempts.ended_at,
       case
-        when attempts.cost_ms between 0 and 100000000000
-          then timestamp_millis(unix_millis(attempts.begun_at) + cast(attempts.cost_ms as bigint))
+        when attempts.stated_cost_ms between 0 and 100000000000
+          then timestamp_millis(unix_millis(attempts.begun_at) + cast(attempts.stated_cost_ms as bigint))
       end
     ) as finished_at
   from {{ ref('fct_consume_attempts') }} as attempts
@@ -32,11 +32,23 @@ folded as (
     count(retry_times) as attempts_with_retry_times,
     max(retry_times) as max_retry_times_seen,
     count_if(outcome in ('success', 'timeout')) as successes,
-    min(struct(coalesce(retry_times, 0) as retry_times, occurred_at, request_id, outcome, begun_at, has_begin, hour, hour_source))
-      as first_attempt,
+    min(
+      struct(
+        coalesce(retry_times, 0) as retry_times,
+        occurred_at,
+        request_id,
+        outcome,
+        begun_at,
+        has_begin,
+        hour,
+        hour_source,
+        client
+      )
+    ) as first_attempt,
     max(struct(coalesce(retry_times, 0) as retry_times, occurred_at, request_id, outcome)) as last_attempt,
     max(coalesce(finished_at, occurred_at)) as last_seen_at,
     min(finished_at) filter (where outcome in ('success', 'timeout')) as succeeded_at,
+    sum(greatest(begin_copies - 1, 0) + greatest(end_copies - 1, 0)) as extra_copies,
     max(next_review_at) as attempts_review_at,
     max(change_seq) as change_seq
   from attempts
@@ -56,6 +68,7 @@ located as (
     folded.*,
     publications.msg_id is not null as is_published,
     publications.published_at,
+    publications.producer_client,
     -- Only two clients' clocks are compared, never a client's with a broker's.
     publications.hour_source = 'event_time' and folded.first_attempt.hour_source = 'event_time' as has_client_times,
     watermarks.watermark,
@@ -102,7 +115,9 @@ select
   attempts_with_end,
   case when is_broadcast then 0 else coalesce(max_retry_times_seen, 0) end as retries,
   case when is_broadcast then 0 else attempts_with_retry_times - distinct_retry_times end as duplicates,
+  extra_copies,
   max_retry_times,
+  first_attempt.client,
   first_attempt.occurred_at as first_attempt_at,
   last_attempt.occurred_at as last_attempt_at,
   succeeded_at,
@@ -110,6 +125,7 @@ select
   first_attempt.hour_source,
   is_published,
   published_at,
+  producer_client,
   case when has_client_times then unix_millis(first_attempt.begun_at) - unix_millis(published_at) end as queue_wait_ms,
   case when has_client_times then unix_millis(succeeded_at) - unix_millis(published_at) end as end_to_end_ms,
   case

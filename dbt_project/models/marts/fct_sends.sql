@@ -15,6 +15,7 @@ select
   offset_msg_id,
   event_time,
   sent_at,
+  store_time as stored_at,
   hour,
   hour_source,
   topic,

@@ -1,0 +1,15 @@
+-- One row a consumer group, topic and hour: (cluster, consumer_group, topic, hour), of deliveries to groups that do not
+-- broadcast; topic is NULL where no Pub tells it.
+select
+  cluster,
+  consumer_group,
+  topic,
+  hour,
+  count(*) as deliveries,
+  count_if(duplicates > 0) as duplicated,
+  sum(attempts) as attempts,
+  sum(duplicates) as duplicates,
+  sum(extra_copies) as extra_copies
+from {{ ref('fct_deliveries') }}
+where not is_broadcast
+group by cluster, consumer_group, topic, hour

@@ -1,0 +1,36 @@
+-- One row a consumer group, topic and hour: (cluster, consumer_group, topic, hour), of deliveries;
+-- topic is NULL where no Pub tells it.
+with totals as (
+  select
+    cluster,
+    consumer_group,
+    topic,
+    hour,
+    {{ latency_by_bucket('end_to_end_ms') }},
+    count_if(outcome = 'succeeded') as deliveries_succeeded
+  from {{ ref('fct_deliveries') }}
+  group by all
+),
+
+hours as (
+  select
+    cluster,
+    consumer_group,
+    topic,
+    hour,
+    sum(cases) as deliveries,
+    sum(deliveries_succeeded) as deliveries_succeeded,
+    {{ latency_of_buckets() }}
+  from totals
+  group by cluster, consumer_group, topic, hour
+)
+
+select
+  cluster,
+  consumer_group,
+  topic,
+  hour,
+  deliveries,
+  deliveries_succeeded,
+  {{ latency_columns() }}
+from hours

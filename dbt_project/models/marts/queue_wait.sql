@@ -1,0 +1,33 @@
+-- One row a consumer group, topic and hour: (cluster, consumer_group, topic, hour), of deliveries;
+-- topic is NULL where no Pub tells it.
+with totals as (
+  select
+    cluster,
+    consumer_group,
+    topic,
+    hour,
+    {{ latency_by_bucket('queue_wait_ms') }}
+  from {{ ref('fct_deliveries') }}
+  group by all
+),
+
+hours as (
+  select
+    cluster,
+    consumer_group,
+    topic,
+    hour,
+    sum(cases) as deliveries,
+    {{ latency_of_buckets() }}
+  from totals
+  group by cluster, consumer_group, topic, hour
+)
+
+select
+  cluster,
+  consumer_group,
+  topic,
+  hour,
+  deliveries,
+  {{ latency_columns() }}
+from hours

@@ -1,0 +1,35 @@
+-- One row a consumer group, topic and hour: (cluster, consumer_group, topic, hour), of deliveries to groups that do not
+-- broadcast; topic is NULL where no Pub tells it.
+with totals as (
+  select
+    cluster,
+    consumer_group,
+    topic,
+    hour,
+    -- What a client writes has no bounds; a map's key has.
+    cast(least(retries, 2147483647) as int) as bucket,
+    count(*) as cases,
+    sum(attempts) as attempts,
+    sum(retries) as retries,
+    max(retries) as max_retries,
+    count_if(retries > 0) as retried,
+    count_if(outcome = 'exhausted') as exhausted
+  from {{ ref('fct_deliveries') }}
+  where not is_broadcast
+  group by all
+)
+
+select
+  cluster,
+  consumer_group,
+  topic,
+  hour,
+  sum(cases) as deliveries,
+  sum(attempts) as attempts,
+  sum(retried) as retried,
+  sum(exhausted) as exhausted,
+  sum(retries) as retries,
+  max(max_retries) as max_retries,
+  {{ histogram_of('bucket', 'cases') }} as histogram
+from totals
+group by cluster, consumer_group, topic, hour
