@@ -88,6 +88,10 @@ replay: setup ## decode raw anew after a change of the decoder; FROM=2026-11-01 
 dictionary: setup ## write docs/data_dictionary.md anew from the tables and models
 	@$(RUN) docs.data_dictionary
 
+.PHONY: cookbook
+cookbook: setup ## run the queries of docs/cookbook.md and write their outputs anew
+	@TRACE_WRITE_COOKBOOK=1 $(RUN) pytest -q tests/dbt/test_cookbook.py
+
 .PHONY: conformance
 conformance: setup ## write docs/conformance.md anew from the tables of tests/conformance
 	@$(RUN) docs.conformance

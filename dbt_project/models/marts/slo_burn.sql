@@ -1,0 +1,126 @@
+-- One row an objective and pair of windows that end at the watermark: (cluster, objective_name, long_seconds).
+with windows as (
+  select *
+  from
+    values
+    (3600, 300, 0.02d, 'page'),
+    (21600, 1800, 0.05d, 'page'),
+    (259200, 21600, 0.10d, 'ticket')
+      as pairs (long_seconds, short_seconds, budget_share, severity)
+),
+
+objectives as (
+  select
+    stated.*,
+    watermarks.watermark,
+    windows.long_seconds,
+    windows.short_seconds,
+    windows.severity,
+    -- The burn at which the long window alone uses up `budget_share` of the budget of all window_days.
+    windows.budget_share * stated.window_days * 86400 / windows.long_seconds as threshold
+  from {{ ref('slo_objectives') }} as stated
+  inner join {{ ref('int_watermarks') }} as watermarks
+    on stated.cluster = watermarks.cluster
+  cross join windows
+),
+
+-- What each objective counts: one row an event, with the time at which it was known.
+events as (
+  select
+    cluster,
+    'consume_success' as indicator,
+    topic,
+    consumer_group,
+    coalesce(ended_at, occurred_at) as known_at,
+    outcome = 'success' as is_success,
+    cast(null as double) as latency_ms
+  from {{ ref('fct_consume_attempts') }}
+  where has_end
+  union all
+  select
+    cluster,
+    'delivery_success' as indicator,
+    topic,
+    consumer_group,
+    last_attempt_at as known_at,
+    outcome = 'succeeded' as is_success,
+    cast(null as double) as latency_ms
+  from {{ ref('fct_deliveries') }}
+  where outcome in ('succeeded', 'exhausted', 'not_returned')
+  union all
+  select
+    cluster,
+    'end_to_end_latency' as indicator,
+    topic,
+    consumer_group,
+    succeeded_at as known_at,
+    true as is_success,
+    cast(end_to_end_ms as double) as latency_ms
+  from {{ ref('fct_deliveries') }}
+  where end_to_end_ms is not null
+  union all
+  select
+    cluster,
+    'send_latency' as indicator,
+    topic,
+    cast(null as string) as consumer_group,
+    sent_at as known_at,
+    true as is_success,
+    cost_ms as latency_ms
+  from {{ ref('fct_sends') }}
+  where cost_ms is not null
+),
+
+counted as (
+  select
+    objectives.cluster,
+    objectives.objective_name,
+    objectives.long_seconds,
+    count(events.indicator) as long_events,
+    count_if(not (events.is_success and coalesce(events.latency_ms <= objectives.latency_ms, true))) as long_bad,
+    count_if(events.known_at >= timestampadd(second, -objectives.short_seconds, objectives.watermark)) as short_events,
+    count_if(
+      events.known_at >= timestampadd(second, -objectives.short_seconds, objectives.watermark)
+      and not (events.is_success and coalesce(events.latency_ms <= objectives.latency_ms, true))
+    ) as short_bad
+  from objectives
+  left join events
+    on
+      objectives.cluster = events.cluster
+      and objectives.indicator = events.indicator
+      and coalesce(objectives.topic = events.topic, objectives.topic is null)
+      and coalesce(objectives.consumer_group = events.consumer_group, objectives.consumer_group is null)
+      and events.known_at >= timestampadd(second, -objectives.long_seconds, objectives.watermark)
+      and objectives.watermark > events.known_at
+  group by objectives.cluster, objectives.objective_name, objectives.long_seconds
+)
+
+select
+  cluster,
+  objective_name,
+  long_seconds,
+  objectives.short_seconds,
+  objectives.severity,
+  objectives.indicator,
+  objectives.topic,
+  objectives.consumer_group,
+  objectives.objective,
+  objectives.window_days,
+  objectives.latency_ms,
+  objectives.watermark,
+  counted.long_events,
+  counted.long_bad,
+  counted.short_events,
+  counted.short_bad,
+  counted.long_bad / nullif(counted.long_events, 0) / (1 - objectives.objective) as long_burn,
+  counted.short_bad / nullif(counted.short_events, 0) / (1 - objectives.objective) as short_burn,
+  objectives.threshold,
+  coalesce(
+    counted.long_events >= coalesce(objectives.minimum_events, 1)
+    and counted.long_bad >= objectives.threshold * (1 - objectives.objective) * counted.long_events
+    and counted.short_bad >= objectives.threshold * (1 - objectives.objective) * counted.short_events
+    and counted.short_bad > 0,
+    false
+  ) as is_burning
+from objectives
+inner join counted using (cluster, objective_name, long_seconds)
