@@ -1,8 +1,16 @@
 {# What is common to the columns of all record types. #}
 
 {# Text that stands for "absent" on the wire, to NULL. #}
-{% macro present(column, absent=['null', '']) -%}
-  case when {{ column }} not in ('{{ absent | join("', '") }}') then {{ column }} end
+{% macro present(column) -%}
+  case when {{ column }} not in ('null', '') then {{ column }} end
+{%- endmacro %}
+
+{# The keys of a consumer record. Absent ones are `null` or empty; librocketmq (C++, Python), whose layouts are these,
+   writes dKey. In any other layout that is a key. #}
+{% macro consumer_keys() -%}
+  case
+    when not (layout in ('sub_before_8', 'sub_after_6') and keys = 'dKey') then {{ present('keys') }}
+  end
 {%- endmacro %}
 
 {# A group or topic without RocketMQ's %RETRY% and %DLQ% and without a namespace (`ns%name`). #}

@@ -17,7 +17,7 @@ renamed as (
     {{ present('request_id') }} as request_id,
     {{ present('msg_id') }} as msg_id,
     retry_times,
-    {{ present('keys', ['null', '', 'dKey']) }} as keys,
+    {{ consumer_keys() }} as keys,
     {{ client() }} as client,
     layout,
     change_seq

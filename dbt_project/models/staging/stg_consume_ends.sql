@@ -19,7 +19,7 @@ renamed as (
     cost_ms,
     success as is_success,
     context_code,
-    {{ present('keys', ['null', '', 'dKey']) }} as keys,
+    {{ consumer_keys() }} as keys,
     {{ client() }} as client,
     layout,
     change_seq
