@@ -4,6 +4,6 @@
 {{ by_day(
   ref('send_latency'),
   key=['cluster', 'topic', 'producer_group'],
-  counts=['sends', 'succeeded', 'calls', 'sends_by_store_time', 'extra_copies'],
+  counts=['sends', 'succeeded', 'status_unknown', 'calls', 'sends_by_store_time', 'extra_copies'],
   histogram='latency'
 ) }}
