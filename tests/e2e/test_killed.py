@@ -92,7 +92,7 @@ def test_killed_in_the_middle(tmp_path):
     demo = Demo(home)
     demo.wait_for("airflow dags test trace_ingest")
     spark_job(home)
-    time.sleep(8)  # it reads, writes or publishes by now
+    time.sleep(4)  # it reads, writes or publishes by now
     demo.process.kill()
     demo.process.wait()
     assert_none_left(home)
@@ -100,7 +100,7 @@ def test_killed_in_the_middle(tmp_path):
     demo = Demo(home)
     demo.wait_for("airflow dags test trace_ingest")
     job = spark_job(home)
-    time.sleep(8)
+    time.sleep(4)
     os.kill(job, signal.SIGKILL)  # Airflow tries the task again
     demo.wait_for("airflow dags test trace_marts")
     time.sleep(15)
