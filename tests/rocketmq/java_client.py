@@ -27,7 +27,7 @@ def run(namesrv: str, folder: Path, commands: list[dict[str, Any]]) -> list[Any]
         input=json.dumps(commands),
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
     )
     lines = [line for line in done.stdout.splitlines() if line.startswith(MARK)]
     assert lines, done.stdout[-3000:] + done.stderr[-3000:]
