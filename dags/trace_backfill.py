@@ -50,7 +50,14 @@ def trace_backfill() -> None:
         name="trace replay",
         application=str(PROJECT / "spark_jobs" / "replay.py"),
         application_args=[
-            *("--from", "{{ params.start }}", "--to", "{{ params.end }}", "--run-id", "{{ run_id }}"),
+            *(
+                "--from",
+                "{{ params.start }}",
+                "--to",
+                "{{ params.end }}",
+                "--run-id",
+                "{{ dag.dag_id }}/{{ run_id }}",
+            ),
             "{{ '--dry-run' if params.dry_run else '--no-dry-run' }}",
         ],
         conn_id="spark_default",

@@ -70,7 +70,7 @@ def trace_ingest() -> None:
     ).expand_kwargs(
         [
             {
-                "application_args": ["--cluster", cluster.name, "--run-id", "{{ run_id }}"],
+                "application_args": ["--cluster", cluster.name, "--run-id", "{{ dag.dag_id }}/{{ run_id }}"],
                 "env_vars": credentials(cluster),
             }
             for cluster in SETTINGS.clusters
@@ -80,7 +80,7 @@ def trace_ingest() -> None:
         task_id="merge",
         name="trace merge",
         application=str(PROJECT / "spark_jobs" / "merge.py"),
-        application_args=["--run-id", "{{ run_id }}"],
+        application_args=["--run-id", "{{ dag.dag_id }}/{{ run_id }}"],
         trigger_rule=TriggerRule.ALL_DONE,
         **SPARK,
     )

@@ -46,6 +46,7 @@ def trace_marts() -> None:
         task_id="build",
         name="trace marts",
         application=str(PROJECT / "spark_jobs" / "marts.py"),
+        application_args=["--run-id", "{{ dag.dag_id }}/{{ run_id }}"],
         conn_id="spark_default",
         conf=submit_conf(Settings()),
         pool="lake_marts",

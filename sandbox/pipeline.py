@@ -41,7 +41,8 @@ def airflow_environment(settings: Settings) -> dict[str, str]:
         "TRACE_HOME": str(settings.home),
         "TRACE_CLUSTERS": json.dumps([cluster.model_dump() for cluster in settings.clusters]),
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
-        "PYTHONPATH": str(PROJECT),
+        # The second holds the package metadata of the connection type.
+        "PYTHONPATH": f"{PROJECT}{os.pathsep}{PROJECT / 'plugins'}",
         "PYSPARK_PYTHON": sys.executable,
         "SPARK_LOCAL_IP": "127.0.0.1",
     }

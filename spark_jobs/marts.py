@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+import uuid
 
 from spark_jobs import tables
 from spark_jobs.failures import told
@@ -17,7 +18,11 @@ from spark_jobs.settings import Settings
 
 
 def main(argv: list[str] | None = None) -> int:
-    argparse.ArgumentParser(description=__doc__).parse_args(argv)
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument(
+        "--run-id", default=uuid.uuid4().hex, help="stands in the snapshots that are published"
+    )
+    args = parser.parse_args(argv)
     started = time.monotonic()
     settings = Settings()
     state = settings.home / "dbt"
@@ -29,7 +34,7 @@ def main(argv: list[str] | None = None) -> int:
         report.nothing_merged()
         return 0
     report.reading(inputs)
-    built = build_and_publish(spark, inputs, state)
+    built = build_and_publish(spark, inputs, state, run_id=args.run_id)
     if not built.passed:
         report.refused(built, str(state))
         return 1

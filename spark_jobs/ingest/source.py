@@ -6,6 +6,7 @@ from typing import Self
 
 from spark_jobs.ingest.positions import Queue
 from spark_jobs.rocketmq import route
+from spark_jobs.rocketmq.acl import Credentials
 from spark_jobs.rocketmq.client import Bounds
 from spark_jobs.rocketmq.message import Message
 from spark_jobs.rocketmq.options import Options
@@ -38,11 +39,15 @@ class TopicSource:
     Every call raises `RocketMQError` where the broker is away or refuses.
     """
 
-    def __init__(self, cluster: Cluster, extract: Extract):
-        """Nothing is asked yet; raises ValueError where a secret or a TLS file is missing."""
+    def __init__(self, cluster: Cluster, extract: Extract, credentials: Credentials | None = None):
+        """Nothing is asked yet; credentials that are not given are those of `cluster.credentials_env`.
+
+        Raises:
+            ValueError: a secret or a TLS file is missing.
+        """
         self._cluster = cluster.name
         topic = cluster.topics[0]  # the data source reads one; the client serves them all
-        self._client = Options.parse({**options(cluster, extract), "topic": topic}).client()
+        self._client = Options.parse({**options(cluster, extract), "topic": topic}).client(credentials)
         self._routes: dict[Queue, route.Queue] = {}
 
     def __enter__(self) -> Self:

@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from spark_jobs.ingest.positions import Booked, watermarks
+from spark_jobs.ingest.positions import RUN_ID, Booked, watermarks
 from spark_jobs.settings import Limits
 
 # The limits that the models name; the others belong to the decoder.
@@ -53,13 +53,14 @@ class Inputs:
             **{name: getattr(self.limits, name) for name in _MODEL_LIMITS},
         }
 
-    def snapshot_properties(self, publication_id: str) -> dict[str, str]:
+    def snapshot_properties(self, publication_id: str, run_id: str) -> dict[str, str]:
         """What each published snapshot says of where it comes from."""
         marks = {cluster: _utc(ms) for cluster, ms in sorted(self.watermarks.items())}
         return {
             CHANGE_SEQ_TO: str(self.change_seq_to),
             WATERMARKS: json.dumps(marks, separators=(",", ":")),
             PUBLICATION: publication_id,
+            RUN_ID: run_id,
         }
 
 

@@ -20,7 +20,9 @@ def recover(spark: SparkSession) -> list[str]:
     return finished
 
 
-def build_and_publish(spark: SparkSession, inputs: Inputs, state: Path, project: Path = DBT_PROJECT) -> Build:
+def build_and_publish(
+    spark: SparkSession, inputs: Inputs, state: Path, project: Path = DBT_PROJECT, run_id: str = ""
+) -> Build:
     """Build and test on a branch of every mart, and publish if all passed.
 
     After a failure main stands as it was. The branch is gone in either case.
@@ -31,7 +33,7 @@ def build_and_publish(spark: SparkSession, inputs: Inputs, state: Path, project:
     publication_id = uuid.uuid4().hex
     branch = f"{branches.PREFIX}{publication_id[:12]}"
     branches.create(spark, branches.tables_in(spark, MARTS), branch)
-    with branches.writing_to(spark, branch, inputs.snapshot_properties(publication_id)):
+    with branches.writing_to(spark, branch, inputs.snapshot_properties(publication_id, run_id)):
         built = models.build(inputs, state, project)
     if built.passed:
         publication.publish(spark, built.tables, branch, publication_id, inputs.change_seq_to)

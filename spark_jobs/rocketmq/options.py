@@ -114,8 +114,8 @@ class Options:
                 )
         return options
 
-    def client(self) -> Client:
-        """A client with these options; secrets are read from this process's environment now.
+    def client(self, credentials: Credentials | None = None) -> Client:
+        """A client with these options; secrets that are not given are read from this process's environment now.
 
         Raises:
             ValueError: the environment lacks a secret, or a TLS file is missing.
@@ -124,7 +124,7 @@ class Options:
             return Client(
                 self.namesrv,
                 self.cluster,
-                Credentials.from_env(self.credentials_env) if self.credentials_env else None,
+                credentials or (Credentials.from_env(self.credentials_env) if self.credentials_env else None),
                 self.tls,
                 timeout=self.timeout_ms / 1000,
                 pulls_in_flight=self.pulls_in_flight,

@@ -1,0 +1,107 @@
+"""What a DAG run has published, read with pyiceberg: the snapshots that carry its id, and the open alerts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from pyiceberg.catalog import Catalog
+from pyiceberg.exceptions import NoSuchTableError
+from pyiceberg.table.snapshots import Snapshot
+
+from spark_jobs.catalog import lake
+from spark_jobs.ingest.positions import RUN_ID
+from spark_jobs.settings import Settings
+
+NAMESPACES = ("raw", "events", "marts")
+ALERTS = "ops.alerts"
+
+
+@dataclass(frozen=True)
+class Published:
+    """A snapshot on a table's main branch.
+
+    Attributes:
+        table: `lake.<namespace>.<name>`.
+        snapshot_id: Iceberg's.
+        committed_at: UTC.
+        operation: append, overwrite, …
+        added: rows that the commit added; None where it does not say.
+        total: rows of the table after it.
+        properties: those that the jobs write, `trace.…`.
+    """
+
+    table: str
+    snapshot_id: int
+    committed_at: datetime
+    operation: str
+    added: int | None
+    total: int | None
+    properties: dict[str, str]
+
+
+def published(settings: Settings, run_id: str) -> list[Published]:
+    """The snapshots that a run (`<dag id>/<run id>`) has put on main, in the order of their commits."""
+    catalog = lake(settings)
+    found = [
+        _published(table, snapshot)
+        for table in _tables(catalog)
+        for snapshot in _on_main(catalog, table)
+        if _property(snapshot, RUN_ID) == run_id
+    ]
+    return sorted(found, key=lambda each: each.committed_at)
+
+
+def open_alerts(settings: Settings) -> list[dict[str, Any]] | None:
+    """The alerts that are not resolved, a dict of all columns each; None where there is no table of alerts yet."""
+    try:
+        table = lake(settings).load_table(ALERTS)
+    except NoSuchTableError:
+        return None
+    return table.scan("state != 'resolved'").to_arrow().to_pylist()
+
+
+def _tables(catalog: Catalog) -> list[str]:
+    existing = {namespace[0] for namespace in catalog.list_namespaces()}
+    return [
+        ".".join(table)
+        for namespace in NAMESPACES
+        if namespace in existing
+        for table in sorted(catalog.list_tables(namespace))
+    ]
+
+
+def _on_main(catalog: Catalog, table: str) -> Iterator[Snapshot]:
+    """Main's head and its ancestors, newest first; none for a view."""
+    try:
+        metadata = catalog.load_table(table)
+    except NoSuchTableError:  # the catalog lists views too
+        return
+    by_id = {snapshot.snapshot_id: snapshot for snapshot in metadata.snapshots()}
+    snapshot = metadata.current_snapshot()
+    while snapshot is not None:
+        yield snapshot
+        snapshot = by_id.get(snapshot.parent_snapshot_id) if snapshot.parent_snapshot_id else None
+
+
+def _property(snapshot: Snapshot, name: str) -> str | None:
+    return snapshot.summary.additional_properties.get(name) if snapshot.summary else None
+
+
+def _published(table: str, snapshot: Snapshot) -> Published:
+    properties = snapshot.summary.additional_properties if snapshot.summary else {}
+
+    def count(name: str) -> int | None:
+        return int(properties[name]) if name in properties else None
+
+    return Published(
+        table=f"lake.{table}",
+        snapshot_id=snapshot.snapshot_id,
+        committed_at=datetime.fromtimestamp(snapshot.timestamp_ms / 1000, UTC),
+        operation=snapshot.summary.operation.value if snapshot.summary else "",
+        added=count("added-records"),
+        total=count("total-records"),
+        properties={key: value for key, value in sorted(properties.items()) if key.startswith("trace.")},
+    )

@@ -1,0 +1,116 @@
+"""Wait for new trace messages: a sensor that may defer, and its trigger.
+
+    TraceMessagesSensor(task_id="new_messages", cluster="prod", deferrable=True)
+
+They compare the brokers' offsets with those that the published snapshot of `lake.raw.trace_messages` carries.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from datetime import timedelta
+from typing import Any
+
+from airflow.sdk import BaseSensorOperator, Context, PokeReturnValue
+from airflow.sdk.exceptions import AirflowException
+from airflow.triggers.base import BaseTrigger, TriggerEvent
+
+from plugins.rocketmq_hook import RocketMQHook
+from spark_jobs.ingest.unread import unread
+from spark_jobs.rocketmq.errors import RocketMQError
+from spark_jobs.settings import Settings
+
+
+def look(cluster: str) -> dict[str, int]:
+    """Unread messages by queue (`<cluster>/<topic>/<broker>/<id>`), of queues that have some.
+
+    The cluster is one of the settings; where it names an `airflow_conn_id`, that connection holds its credentials.
+
+    Raises:
+        RocketMQError: a queue could not be asked.
+        ValueError: no such cluster is configured, or a secret is missing.
+    """
+    settings = Settings()
+    found = settings.cluster(cluster)
+    credentials = RocketMQHook(found.airflow_conn_id).credentials() if found.airflow_conn_id else None
+    return {str(queue): count for queue, count in unread(settings, found, credentials).items()}
+
+
+class TraceMessagesTrigger(BaseTrigger):
+    """Fires once, with `{"unread": {queue: messages}}`, or with `{"error": text}` when brokers cannot be asked.
+
+    Attributes:
+        cluster: name of a cluster in the settings, which the triggerer must have too.
+        poke_interval: seconds between two looks.
+    """
+
+    def __init__(self, cluster: str, poke_interval: float = 60) -> None:
+        super().__init__()
+        self.cluster = cluster
+        self.poke_interval = poke_interval
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        """Where the class is, and its arguments."""
+        return (
+            "plugins.trace_messages.TraceMessagesTrigger",
+            {"cluster": self.cluster, "poke_interval": self.poke_interval},
+        )
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        """Look until there is something; the client blocks, so it has a thread."""
+        while True:
+            try:
+                found = await asyncio.to_thread(look, self.cluster)
+            except (RocketMQError, ValueError) as error:
+                yield TriggerEvent({"error": str(error)})
+                return
+            if found:
+                yield TriggerEvent({"unread": found})
+                return
+            await asyncio.sleep(self.poke_interval)
+
+
+class TraceMessagesSensor(BaseSensorOperator):
+    """Succeeds when a queue of the cluster's trace topics has messages that no published extraction has read.
+
+    Its XCom is the messages by queue. With `deferrable=True` it waits in the triggerer and holds no worker.
+    """
+
+    template_fields: Sequence[str] = ("cluster",)
+
+    def __init__(self, *, cluster: str, deferrable: bool = True, **kwargs: Any) -> None:
+        """Nothing is asked yet.
+
+        Args:
+            cluster: name of a cluster in the settings.
+            deferrable: wait in the triggerer.
+            **kwargs: as any sensor takes them: `poke_interval`, `timeout`, …
+        """
+        super().__init__(**kwargs)
+        self.cluster = cluster
+        self.deferrable = deferrable
+
+    def poke(self, context: Context) -> PokeReturnValue:
+        """Look once; raises RocketMQError or ValueError."""
+        found = look(self.cluster)
+        return PokeReturnValue(is_done=bool(found), xcom_value=found)
+
+    def execute(self, context: Context) -> Any:
+        """Look once in the worker, then in the triggerer if need be."""
+        if not self.deferrable:
+            return super().execute(context)
+        if found := look(self.cluster):
+            return found
+        return self.defer(
+            trigger=TraceMessagesTrigger(self.cluster, self.poke_interval),
+            method_name="execute_complete",
+            timeout=timedelta(seconds=self.timeout),
+        )
+
+    def execute_complete(self, context: Context, event: dict[str, Any]) -> dict[str, int]:
+        """The trigger's event as the task's result; raises AirflowException where the trigger could not look."""
+        if "error" in event:
+            raise AirflowException(event["error"])
+        self.log.info("unread messages: %s", event["unread"])
+        return event["unread"]

@@ -1,0 +1,51 @@
+"""The plugin that Airflow loads: pages in its web server, and a link to them on every Spark task."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from airflow.configuration import conf
+from airflow.plugins_manager import AirflowPlugin
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.sdk import BaseOperatorLink
+
+if TYPE_CHECKING:
+    from airflow.sdk.types import TaskInstanceKey
+
+PREFIX = "/trace-warehouse"
+
+
+class PublishedLink(BaseOperatorLink):
+    """From a Spark task to what its DAG run has published."""
+
+    name = "Published"
+    operators = [SparkSubmitOperator]
+
+    def get_link(self, operator: object, *, ti_key: TaskInstanceKey) -> str:
+        """The page's address."""
+        base = conf.get("api", "base_url", fallback="").rstrip("/")
+        return f"{base}{PREFIX}/runs/{quote(ti_key.dag_id, safe='')}/{quote(ti_key.run_id, safe='')}"
+
+
+class TraceWarehousePlugin(AirflowPlugin):
+    """What `airflow plugins` lists."""
+
+    name = "trace_warehouse"
+    operator_extra_links = [PublishedLink()]
+    external_views = [
+        {
+            "name": "Trace alerts",
+            "href": f"{PREFIX}/alerts",
+            "url_route": "trace-alerts",
+            "destination": "nav",
+            "category": "browse",
+        }
+    ]
+
+    @property
+    def fastapi_apps(self) -> list[dict[str, Any]]:  # type: ignore[override]
+        """The pages, imported when the web server asks for them: every task loads this file."""
+        from plugins.pages import app
+
+        return [{"app": app, "url_prefix": PREFIX, "name": "RocketMQ trace warehouse"}]

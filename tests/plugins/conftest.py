@@ -1,0 +1,64 @@
+"""Airflow as its components see it, in this process: the project's plugins folder, and no server."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyiceberg.catalog import Catalog
+
+from sandbox.pipeline import airflow_environment
+from spark_jobs.catalog import lake
+from spark_jobs.settings import Cluster, Settings
+
+
+@dataclass(frozen=True)
+class Warehouse:
+    """An Iceberg catalog that the pages read; its tables have as many columns as a test needs."""
+
+    settings: Settings
+    catalog: Catalog
+
+    def append(self, table: str, rows: pa.Table, **properties: str) -> None:
+        """Commit rows to a table, which is made first if need be."""
+        self.catalog.create_namespace_if_not_exists(table.split(".")[0])
+        found = self.catalog.create_table_if_not_exists(table, rows.schema)
+        found.append(rows, snapshot_properties=properties)
+
+
+@pytest.fixture(scope="package")
+def airflow_home(tmp_path_factory) -> Iterator[Settings]:
+    """Settings whose environment Airflow has from its first import on."""
+    clusters = [Cluster(name="c1", namesrv=["127.0.0.1:9876"])]
+    settings = Settings(home=tmp_path_factory.mktemp("plugins"), clusters=clusters)
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in airflow_environment(settings).items():
+            patch.setenv(name, value)
+        patch.setenv(
+            "AIRFLOW__API_AUTH__JWT_SECRET",
+            "not-used-outside-of-this-test-run-0000000000000000000000000000000000000000",
+        )
+        yield settings
+
+
+@pytest.fixture(scope="package")
+def airflow_tables(airflow_home) -> None:
+    """Airflow's database, where it was when Airflow was first imported, with all its tables."""
+    from airflow import settings
+    from airflow.models import import_all_models
+    from airflow.models.base import Base
+
+    import_all_models()
+    Path(settings.engine.url.database).parent.mkdir(parents=True, exist_ok=True)
+    Base.metadata.create_all(settings.engine)
+
+
+@pytest.fixture
+def warehouse(airflow_tables, tmp_path, monkeypatch) -> Warehouse:
+    monkeypatch.setenv("TRACE_HOME", str(tmp_path))
+    (tmp_path / "warehouse").mkdir()
+    settings = Settings(home=tmp_path)
+    return Warehouse(settings, lake(settings))
