@@ -19,6 +19,7 @@ QUEUE ?=
 FROM ?=
 TO ?=
 DRY_RUN ?=
+PORT ?= 8080
 TESTS ?= tests
 SOAK ?= 10
 FUZZ ?= 1000000
@@ -73,6 +74,14 @@ demo: setup ## real broker, real traffic, the whole pipeline, three marts; MESSA
 run: setup ## the same pipeline against your cluster; NAMESRV=host:port [TOPIC=…] [CLUSTER=…] [CREDENTIALS_ENV=…]
 	@$(RUN) sandbox.pipeline --namesrv "$(NAMESRV)" --topic "$(TOPIC)" --cluster "$(CLUSTER)" \
 	  --credentials-env "$(CREDENTIALS_ENV)"
+
+.PHONY: up down status
+up: setup ## Airflow with the DAGs on their schedule, until `make down`; the clusters of the file TRACE_SETTINGS; PORT=8080
+	@$(RUN) sandbox.up up --port $(PORT)
+down: setup ## end what `make up` started
+	@$(RUN) sandbox.up down
+status: setup ## what of `make up` runs, and how it is
+	@$(RUN) sandbox.up status
 
 .PHONY: ingest-reset
 ingest-reset: setup ## read a queue anew whose topic was made anew; QUEUE=cluster/topic/broker/id

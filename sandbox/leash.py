@@ -85,13 +85,13 @@ def _watch(starter: int, command: int) -> None:
             time.sleep(0.05)
         if os.getppid() == command:
             os.kill(command, signal.SIGKILL)
-    for left_over in _session(command):
+    for left_over in session_of(command):
         with contextlib.suppress(ProcessLookupError):
             os.kill(left_over, signal.SIGKILL)
 
 
-def _session(leader: int) -> list[int]:
-    """The other processes in the session that `leader` led; they may be in other process groups."""
+def session_of(leader: int) -> list[int]:
+    """The processes in the session that `leader` led, without the caller; they may be in other process groups."""
     found = []
     for entry in Path("/proc").glob("[0-9]*"):
         try:

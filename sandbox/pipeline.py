@@ -7,16 +7,21 @@ else below `$TRACE_HOME`.
 from __future__ import annotations
 
 import argparse
+import base64
 import json
 import os
+import secrets
 import subprocess
 import sys
+import tempfile
 import time
+from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
 from typing import IO
 
 from sandbox import leash, show
+from sandbox.secret_file import secret
 from spark_jobs.settings import PROJECT, Cluster, Settings
 
 POOLS = {
@@ -52,17 +57,26 @@ def prepare(settings: Settings) -> dict[str, str]:
     """Make Airflow's database and pools once; returns the environment."""
     environment = airflow_environment(settings)
     home = Path(environment["AIRFLOW_HOME"])
+    home.mkdir(parents=True, exist_ok=True)
+    # With it Airflow encrypts the secrets of connections in its database.
+    key = base64.urlsafe_b64encode(secrets.token_bytes(32)).decode()
+    environment["AIRFLOW__CORE__FERNET_KEY"] = secret(home / "fernet-key", key)
     done = home / f"prepared-{version('apache-airflow')}"
     if not done.exists():
-        home.mkdir(parents=True, exist_ok=True)
-        pools = home / "pools.json"
+        migrate(environment)
+        done.touch()
+    return environment
+
+
+def migrate(environment: Mapping[str, str]) -> None:
+    """Make or upgrade Airflow's database, and its pools; raises SystemExit."""
+    with tempfile.TemporaryDirectory() as folder:
+        pools = Path(folder) / "pools.json"
         pools.write_text(json.dumps(POOLS))
         for arguments in (["db", "migrate"], ["pools", "import", str(pools)]):
             made = subprocess.run(["airflow", *arguments], env=environment, capture_output=True, text=True)
             if made.returncode:
                 sys.exit(f"airflow {' '.join(arguments)} failed:\n{(made.stdout + made.stderr)[-3000:]}")
-        done.touch()
-    return environment
 
 
 def wait_for_grace(settings: Settings) -> None:

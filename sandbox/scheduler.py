@@ -1,8 +1,8 @@
-"""A whole Airflow on loopback: api-server, scheduler and dag-processor as children of this process."""
+"""A whole Airflow on loopback: api-server, scheduler, dag-processor and triggerer as children of this process."""
 
 from __future__ import annotations
 
-import os
+import json
 import secrets
 import socket
 import subprocess
@@ -15,9 +15,13 @@ from typing import Any
 import httpx
 
 from sandbox import leash
+from sandbox.secret_file import secret
 
-START_SECONDS = 90
+START_SECONDS = 180
 STOP_SECONDS = 10
+USER = "admin"
+PASSWORDS = "passwords.json"  # below Airflow's home
+HEALTHY_PARTS = ("metadatabase", "scheduler", "dag_processor", "triggerer")
 
 
 class Airflow:
@@ -27,35 +31,41 @@ class Airflow:
         self.url = url
         self._client = httpx.Client(base_url=url, timeout=30)
 
+    def health(self) -> dict[str, str]:
+        """Status by component: healthy, unhealthy, or `no answer` of all where the api-server gives none."""
+        try:
+            answer = self._client.get("/api/v2/monitor/health").raise_for_status().json()
+        except httpx.HTTPError:
+            return {"api-server": "no answer", **dict.fromkeys(HEALTHY_PARTS, "no answer")}
+        return {"api-server": "healthy"} | {
+            part: answer[part]["status"] or "absent" for part in HEALTHY_PARTS
+        }
+
     def ready(self) -> bool:
         """All components say that they are healthy."""
-        try:
-            health = self._client.get("/api/v2/monitor/health").raise_for_status().json()
-        except httpx.HTTPError:
-            return False
-        return all(
-            health[part]["status"] == "healthy" for part in ("scheduler", "dag_processor", "metadatabase")
-        )
+        return set(self.health().values()) == {"healthy"}
 
-    def log_in(self) -> None:
-        token = self._client.get("/auth/token").raise_for_status().json()["access_token"]
+    def log_in(self, password: str) -> None:
+        """Ask for a token as `USER`; what follows is asked with it."""
+        who = {"username": USER, "password": password}
+        token = self._client.post("/auth/token", json=who).raise_for_status().json()["access_token"]
         self._client.headers["Authorization"] = f"Bearer {token}"
 
     def dags(self) -> set[str]:
-        return {dag["dag_id"] for dag in self._call("GET", "/api/v2/dags")["dags"]}
+        return {dag["dag_id"] for dag in self.call("GET", "/api/v2/dags")["dags"]}
 
     def unpause(self, dag_id: str) -> None:
-        self._call("PATCH", f"/api/v2/dags/{dag_id}", json={"is_paused": False})
+        self.call("PATCH", f"/api/v2/dags/{dag_id}", json={"is_paused": False})
 
     def trigger(self, dag_id: str) -> str:
         """Start a run; returns its id."""
-        return self._call("POST", f"/api/v2/dags/{dag_id}/dagRuns", json={"logical_date": None})["dag_run_id"]
+        return self.call("POST", f"/api/v2/dags/{dag_id}/dagRuns", json={"logical_date": None})["dag_run_id"]
 
     def runs(self, dag_id: str) -> list[dict[str, Any]]:
-        return self._call("GET", f"/api/v2/dags/{dag_id}/dagRuns")["dag_runs"]
+        return self.call("GET", f"/api/v2/dags/{dag_id}/dagRuns")["dag_runs"]
 
     def task_states(self, dag_id: str, run_id: str) -> dict[str, str]:
-        found = self._call("GET", f"/api/v2/dags/{dag_id}/dagRuns/{run_id}/taskInstances")["task_instances"]
+        found = self.call("GET", f"/api/v2/dags/{dag_id}/dagRuns/{run_id}/taskInstances")["task_instances"]
         return {task["task_id"]: task["state"] for task in found}
 
     def wait(self, dag_id: str, run_id: str, seconds: float) -> str:
@@ -72,53 +82,90 @@ class Airflow:
             time.sleep(1)
         raise TimeoutError(f"run {run_id} of {dag_id} has not ended after {seconds:.0f} s")
 
-    def _call(self, method: str, path: str, **arguments: Any) -> Any:
+    def call(self, method: str, path: str, **arguments: Any) -> Any:
+        """The JSON that the API answers with; raises httpx.HTTPStatusError."""
         return self._client.request(method, path, **arguments).raise_for_status().json()
+
+    def page(self, path: str) -> httpx.Response:
+        """Any page of the server, whatever its status."""
+        return self._client.get(path)
 
 
 @contextmanager
-def running(environment: dict[str, str]) -> Iterator[Airflow]:
-    """Start the components, wait until they are healthy, end them.
+def running(
+    environment: dict[str, str], port: int | None = None
+) -> Iterator[tuple[Airflow, dict[str, subprocess.Popen[Any]]]]:
+    """Start the components, wait until they are healthy, end them; gives the API, logged in, and the processes.
 
     Args:
         environment: as `pipeline.prepare` returns it.
+        port: of the api-server, on loopback; None: any that is free.
 
     Raises:
-        RuntimeError: a component ended, or did not get ready; the message names the logs.
+        RuntimeError: the port is taken, a component ended, or did not get ready; the message names the logs.
     """
     home = Path(environment["AIRFLOW_HOME"])
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    url = f"http://127.0.0.1:{port}"
+    url = f"http://127.0.0.1:{_free(port)}"
     environment = environment | {
         "AIRFLOW__CORE__EXECUTOR": "LocalExecutor",
         "AIRFLOW__CORE__PARALLELISM": "4",  # a process each, started at once
         "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"{url}/execution/",
-        "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_ALL_ADMINS": "True",
+        "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_ALL_ADMINS": "False",
+        "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": f"{USER}:admin",
+        "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(home / PASSWORDS),
+        # Whoever may log in here may do all else as well.
+        "AIRFLOW__CORE__TEST_CONNECTION": "Enabled",
         "AIRFLOW__API__BASE_URL": url,
-        "AIRFLOW__API__SECRET_KEY": _secret(home / "api-secret"),
-        "AIRFLOW__API_AUTH__JWT_SECRET": _secret(home / "jwt-secret"),
+        "AIRFLOW__API__SECRET_KEY": secret(home / "api-secret", secrets.token_hex(32)),
+        "AIRFLOW__API_AUTH__JWT_SECRET": secret(home / "jwt-secret", secrets.token_hex(32)),
         "AIRFLOW__SCHEDULER__SCHEDULER_HEARTBEAT_SEC": "2",
         # The files do not change meanwhile; to read one takes seconds of CPU.
         "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "600",
     }
     commands = {
-        "api-server": ["airflow", "api-server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1"],
-        "scheduler": ["airflow", "scheduler", "--skip-serve-logs"],
-        "dag-processor": ["airflow", "dag-processor"],
+        "api-server": ["--host", "127.0.0.1", "--port", url.rpartition(":")[2], "--workers", "1"],
+        "scheduler": ["--skip-serve-logs"],
+        "dag-processor": [],
+        "triggerer": ["--skip-serve-logs"],
     }
+    password = password_of(home)
     logs = home / "components"
     logs.mkdir(exist_ok=True)
     with ExitStack() as stack:
-        processes = {}
-        for name, command in commands.items():
+        processes: dict[str, subprocess.Popen[Any]] = {}
+        for name, options in commands.items():
             out = stack.enter_context((logs / f"{name}.log").open("w"))
-            process = leash.spawn(command, env=environment, stdout=out, stderr=subprocess.STDOUT)
-            stack.callback(leash.end, process, STOP_SECONDS)
-            processes[name] = process
+            command = ["airflow", name, *options]
+            processes[name] = leash.spawn(command, env=environment, stdout=out, stderr=subprocess.STDOUT)
+            stack.callback(leash.end, processes[name], STOP_SECONDS)
+        stack.callback(_terminate, processes)  # all at once, then one after the other is waited for
         airflow = Airflow(url)
         _wait_until_ready(airflow, processes, logs)
-        yield airflow
+        airflow.log_in(password)
+        yield airflow, processes
+
+
+def password_of(home: Path) -> str:
+    """The password of `USER`; `home` is Airflow's."""
+    made = json.dumps({USER: secrets.token_urlsafe(16)})
+    return json.loads(secret(home / PASSWORDS, made))[USER]
+
+
+def _free(port: int | None) -> int:
+    """The port, if nothing listens on it; None: one that is free."""
+    try:
+        with socket.create_server(("127.0.0.1", port or 0)) as found:
+            return found.getsockname()[1]
+    except OSError as error:
+        raise RuntimeError(
+            f"port {port} of 127.0.0.1 cannot be used: {error}. Take another: PORT=…"
+        ) from None
+
+
+def _terminate(processes: dict[str, subprocess.Popen[Any]]) -> None:
+    for process in processes.values():
+        if process.poll() is None:
+            process.terminate()
 
 
 def _wait_until_ready(airflow: Airflow, processes: dict[str, subprocess.Popen[Any]], logs: Path) -> None:
@@ -130,14 +177,7 @@ def _wait_until_ready(airflow: Airflow, processes: dict[str, subprocess.Popen[An
                     f"Airflow's {name} ended with code {process.returncode}: see {logs / name}.log"
                 )
         if time.monotonic() > until:
-            raise RuntimeError(f"Airflow was not ready after {START_SECONDS} s: see {logs}")
+            raise RuntimeError(
+                f"Airflow was not ready after {START_SECONDS} s: {airflow.health()}; see {logs}"
+            )
         time.sleep(1)
-    airflow.log_in()
-
-
-def _secret(file: Path) -> str:
-    """The secret in the file, made on first use; readable by its owner alone."""
-    if not file.exists():
-        with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as out:
-            out.write(secrets.token_hex(32))
-    return file.read_text()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.exceptions import NoSuchTableError
+from sqlalchemy import make_url
 
 from spark_jobs.session import CATALOG
 from spark_jobs.settings import Settings
@@ -16,6 +17,11 @@ def lake(settings: Settings) -> Catalog:
     uri = settings.catalog_uri.removeprefix("jdbc:")
     if uri.startswith("sqlite:") and not uri.startswith("sqlite:///"):
         uri = f"sqlite:///{uri.removeprefix('sqlite:')}?timeout={settings.catalog.lock_seconds}"
+    elif kind == "sql" and (credentials := settings.catalog.credentials()):
+        # SQLAlchemy would take another driver for Postgres than the one that is installed.
+        url = make_url(uri.replace("postgresql:", "postgresql+psycopg2:", 1))
+        user, password = credentials
+        uri = url.set(username=user, password=password).render_as_string(hide_password=False)
     return load_catalog(CATALOG, type=kind, uri=uri, warehouse=settings.warehouse)
 
 

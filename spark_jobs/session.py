@@ -50,6 +50,7 @@ def session_conf(settings: Settings) -> dict[str, str]:
         f"{catalog}.cache-enabled": "false",
         # For SQLite, which lets one process write at a time; other drivers know no such property.
         f"{catalog}.jdbc.busy_timeout": str(settings.catalog.lock_seconds * 1000),
+        **_credentials(settings),
         "spark.sql.defaultCatalog": CATALOG,
         "spark.sql.catalogImplementation": "in-memory",
         "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
@@ -59,6 +60,15 @@ def session_conf(settings: Settings) -> dict[str, str]:
         "spark.sql.ansi.enabled": "false",
         **settings.spark_conf,
     }
+
+
+def _credentials(settings: Settings) -> dict[str, str]:
+    """Set inside the driver alone: on a command line every user of the machine could read them."""
+    if (found := settings.catalog.credentials()) is None:
+        return {}
+    return dict(
+        zip((f"spark.sql.catalog.{CATALOG}.jdbc.{name}" for name in ("user", "password")), found, strict=True)
+    )
 
 
 def session(name: str, settings: Settings) -> SparkSession:

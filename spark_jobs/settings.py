@@ -95,9 +95,29 @@ class Catalog(_Section):
     type: Literal["jdbc", "rest"] = "jdbc"
     uri: str | None = Field(default=None, description="jdbc:… or http(s)://…, without credentials")
     warehouse: str | None = Field(default=None, description="file://…, s3://…")
+    credentials_env: str | None = Field(
+        default=None,
+        description="prefix of the variables <prefix>_USER and <prefix>_PASSWORD of a jdbc catalog's database",
+    )
     lock_seconds: int = Field(
         default=60, ge=1, description="how long to wait while another process holds the SQLite file"
     )
+
+    def credentials(self) -> tuple[str, str] | None:
+        """User and password of the catalog's database, read from the environment now; None where it has none.
+
+        Raises:
+            ValueError: a variable is not set.
+        """
+        if not self.credentials_env:
+            return None
+        names = f"{self.credentials_env}_USER", f"{self.credentials_env}_PASSWORD"
+        if missing := [name for name in names if not os.environ.get(name)]:
+            raise ValueError(
+                f"set {' and '.join(missing)} in the environment: catalog.credentials_env names them"
+            )
+        user, password = (os.environ[name] for name in names)
+        return user, password
 
 
 class Extract(_Section):

@@ -1,0 +1,166 @@
+"""`make up`: a whole Airflow in the background, its schedule, its pages, and its end."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+
+import httpx
+import pytest
+
+from sandbox.scheduler import PASSWORDS, Airflow, password_of
+from sandbox.traffic import generate
+from sandbox.up import State
+from spark_jobs.settings import PROJECT
+from tests.e2e.conftest import World
+
+RUN_SECONDS = 600
+PORT = 20_917
+# The project's DAGs, and one of the tests'.
+BUNDLES = [
+    {
+        "name": name,
+        "classpath": "airflow.dag_processing.bundles.local.LocalDagBundle",
+        "kwargs": {"path": str(PROJECT / folder)},
+    }
+    for name, folder in (("dags-folder", "dags"), ("tests", "tests/e2e/dags"))
+]
+
+
+def make(world: World, command: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """What `make up`, `make down` and `make status` run."""
+    return subprocess.run(
+        [sys.executable, "-m", "sandbox.up", command, "--port", str(PORT)],
+        env=world.environment | environment,
+        capture_output=True,
+        text=True,
+        timeout=400,
+    )
+
+
+@pytest.fixture(scope="module")
+def airflow(world) -> Iterator[Airflow]:
+    """A running Airflow, logged in to as its owner would."""
+    home = world.settings.home / "airflow"
+    (home / "up.lock").write_text(str(os.getpid()))  # of a process that is long gone: no lock is on it
+    started = make(world, "up", AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_CONFIG_LIST=json.dumps(BUNDLES))
+    try:
+        assert started.returncode == 0, started.stdout + started.stderr
+        assert str(home / PASSWORDS) in started.stdout
+        assert password_of(home) not in started.stdout + State(world.settings).log.read_text()
+        found = Airflow(f"http://127.0.0.1:{PORT}")
+        found.log_in(password_of(home))
+        yield found
+    finally:
+        make(world, "down")
+
+
+def started_by_records(airflow: Airflow) -> list[str]:
+    return [r["dag_run_id"] for r in airflow.runs("trace_marts") if r["run_type"] == "asset_triggered"]
+
+
+def ingested(airflow: Airflow, run: str) -> dict[str, str]:
+    """The states of the tasks of a run of `trace_ingest`, when it has ended well."""
+    assert airflow.wait("trace_ingest", run, RUN_SECONDS) == "success"
+    return airflow.task_states("trace_ingest", run)
+
+
+def first_run(airflow: Airflow) -> str:
+    """The run that the schedule starts as soon as the DAG is not paused."""
+    until = time.monotonic() + 60
+    while not (runs := [r for r in airflow.runs("trace_ingest") if r["run_type"] == "scheduled"]):
+        assert time.monotonic() < until, "trace_ingest was not scheduled"
+        time.sleep(1)
+    return runs[0]["dag_run_id"]
+
+
+def deferred(airflow: Airflow) -> str:
+    """A run whose sensor has looked, found nothing new, and now waits in the triggerer."""
+    until = time.monotonic() + 120
+    while "new_messages" not in airflow.dags():
+        assert time.monotonic() < until, "new_messages was not parsed"
+        time.sleep(1)
+    airflow.unpause("new_messages")
+    run = airflow.trigger("new_messages")
+    while (states := airflow.task_states("new_messages", run)) != {"wait": "deferred"}:
+        assert time.monotonic() < until, states
+        time.sleep(1)
+    return run
+
+
+def test_up_is_healthy_with_its_triggerer_and_says_so_when_asked_again(world, airflow):
+    assert airflow.health()["triggerer"] == "healthy"
+    again = make(world, "up")
+    assert again.returncode == 0
+    assert f"up already: {airflow.url}" in again.stdout
+    assert make(world, "status").returncode == 0
+
+
+def test_nobody_looks_without_the_password_which_only_its_owner_can_read(world, airflow):
+    passwords = world.settings.home / "airflow" / PASSWORDS
+    assert stat.S_IMODE(passwords.stat().st_mode) == 0o600
+    for page in ("/api/v2/dags", "/trace-warehouse/alerts", "/trace-warehouse/runs/trace_ingest/any"):
+        assert httpx.get(airflow.url + page).status_code == 401, page
+
+
+def test_a_rocketmq_connection_has_a_form_and_can_be_tested(world, airflow):
+    forms = {form["connection_type"]: form for form in airflow.call("GET", "/ui/connections/hook_meta")}
+    assert forms["rocketmq"]["standard_fields"]["password"]["title"] == "Secret key"
+    body = {"connection_id": "shown", "conn_type": "rocketmq", "host": world.sandbox.namesrv}
+    tested = airflow.call("POST", "/api/v2/connections/test", json=body)
+    assert tested["status"], tested
+    assert "RMQ_SYS_TRACE_TOPIC: 1 queues on broker-a hold " in tested["message"]
+
+
+def test_trace_ingest_starts_trace_marts_when_records_came_and_only_then(world, airflow):
+    assert ingested(airflow, first_run(airflow))["announce"] == "skipped"
+    waiting = deferred(airflow)
+    time.sleep(10)
+    assert started_by_records(airflow) == []
+
+    generate(world.sandbox.namesrv, 20, world.traffic)
+    assert airflow.wait("new_messages", waiting, 60) == "success"
+    run = airflow.trigger("trace_ingest")
+    ingested(airflow, run)
+    until = time.monotonic() + RUN_SECONDS  # a run that the timer started is built to its end first
+    while not (started := started_by_records(airflow)):
+        assert time.monotonic() < until, "records came, and no run of trace_marts started"
+        time.sleep(1)
+    assert airflow.wait("trace_marts", started[0], RUN_SECONDS) == "success"
+
+    links = f"/api/v2/dags/trace_ingest/dagRuns/{run}/taskInstances/merge/links"
+    page = airflow.page(airflow.call("GET", links)["extra_links"]["Published"].removeprefix(airflow.url)).text
+    assert "lake.raw.trace_messages" in page
+    assert "lake.events.trace_records" in page
+    assert "lake.marts." not in page
+
+
+def test_a_component_that_dies_is_named(world, airflow):
+    os.kill(State(world.settings).read()["pids"]["triggerer"], signal.SIGKILL)
+    until = time.monotonic() + 30
+    while (shown := make(world, "status")).returncode == 0:
+        assert time.monotonic() < until, shown.stdout
+    assert "triggerer: read the log" in shown.stdout
+
+
+def test_down_ends_all_of_it_and_nothing_else(world, airflow):
+    state = State(world.settings)
+    bystander = subprocess.Popen(["sleep", "600"], start_new_session=True)
+    try:
+        assert state.left_over()
+        assert make(world, "down").returncode == 0
+        assert state.left_over() == []
+        assert state.holder() is None
+        assert bystander.poll() is None
+        assert world.sandbox.broker_pid  # raises where the broker is gone
+    finally:
+        bystander.kill()
+        bystander.wait()
+    assert make(world, "status").returncode == 3
+    assert "not up" in make(world, "down").stdout

@@ -1,0 +1,71 @@
+"""docker-compose.yml is read, not run: what can be told from its text holds."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+import yaml
+
+from spark_jobs.settings import PROJECT, Settings
+
+COMPOSE = yaml.safe_load((PROJECT / "docker-compose.yml").read_text())
+SERVICES = COMPOSE["services"]
+NEEDED = re.compile(r"\$\{(\w+):\?[^}]+\}")
+
+
+def environments() -> list[tuple[str, str, str]]:
+    """Service, name and value of every variable."""
+    return [
+        (service, name, str(value))
+        for service, of in SERVICES.items()
+        for name, value in of.get("environment", {}).items()
+    ]
+
+
+def test_airflow_is_there_with_all_its_components():
+    assert set(SERVICES) == {"postgres", "init", "api-server", "scheduler", "dag-processor", "triggerer"}
+
+
+@pytest.mark.parametrize("name", sorted(set(SERVICES) - {"init"}))
+def test_what_keeps_running_has_a_health_check_and_is_started_again(name):
+    assert SERVICES[name]["healthcheck"]["test"][0] == "CMD"
+    assert SERVICES[name]["restart"] == "unless-stopped"
+
+
+def test_ports_are_on_loopback():
+    ports = [port for of in SERVICES.values() for port in of.get("ports", [])]
+    assert ports
+    assert all(port.startswith("127.0.0.1:") for port in ports)
+
+
+def test_secrets_come_from_outside_and_their_absence_is_an_error():
+    secret = re.compile(r"PASSWORD$|SECRET|KEY$|SQL_ALCHEMY_CONN$")
+    found = [each for each in environments() if secret.search(each[1])]
+    assert len({name for _, name, _ in found}) == 6
+    for service, name, value in found:
+        without = NEEDED.sub("", value)
+        assert without in ("", "postgresql+psycopg2://trace:@postgres:5432/airflow"), (service, name)
+
+
+def test_the_example_of_an_environment_names_what_is_needed():
+    named = re.findall(r"^(\w+)=", (PROJECT / ".env.example").read_text(), re.MULTILINE)
+    assert set(named) == set(NEEDED.findall((PROJECT / "docker-compose.yml").read_text()))
+    assert ".env" in (PROJECT / ".gitignore").read_text().splitlines()
+
+
+def test_the_settings_are_known(monkeypatch):
+    for service, name, value in environments():
+        if service == "scheduler" and name.startswith(("TRACE_", "LAKE_")) and name != "TRACE_SETTINGS":
+            monkeypatch.setenv(name, value)
+    monkeypatch.setenv("LAKE_PASSWORD", "from outside")
+    monkeypatch.setenv("TRACE_SETTINGS", str(PROJECT / "docker" / "settings.toml.example"))
+    settings = Settings()
+    assert settings.catalog_uri == "jdbc:postgresql://postgres:5432/iceberg"
+    assert settings.catalog.credentials() == ("trace", "from outside")
+
+
+def test_what_is_mounted_is_there():
+    mounts = [v for of in SERVICES.values() for v in of.get("volumes", []) if v.startswith("./")]
+    assert mounts
+    assert all((PROJECT / mount.split(":")[0]).exists() for mount in mounts)
