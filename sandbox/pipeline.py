@@ -50,6 +50,22 @@ def airflow_environment(settings: Settings) -> dict[str, str]:
         "PYTHONPATH": f"{PROJECT}{os.pathsep}{PROJECT / 'plugins'}",
         "PYSPARK_PYTHON": sys.executable,
         "SPARK_LOCAL_IP": "127.0.0.1",
+        **_lineage(settings),
+    }
+
+
+def _lineage(settings: Settings) -> dict[str, str]:
+    """What Airflow's OpenLineage provider is told; without a sink it is off."""
+    if settings.lineage.url is None:
+        return {"AIRFLOW__OPENLINEAGE__DISABLED": "True"}
+    sink = settings.lineage
+    transport = {"type": "http", "url": sink.url, "timeout": sink.timeout_seconds, "retry": {"total": 1}}
+    return {
+        "AIRFLOW__OPENLINEAGE__DISABLED": "False",
+        "AIRFLOW__OPENLINEAGE__NAMESPACE": settings.environment,
+        "AIRFLOW__OPENLINEAGE__TRANSPORT": json.dumps(transport),
+        # A Spark job's events then name the task that started it.
+        "AIRFLOW__OPENLINEAGE__SPARK_INJECT_PARENT_JOB_INFO": "True",
     }
 
 

@@ -20,6 +20,7 @@ import pyspark
 from spark_jobs.settings import PROJECT
 
 SPARK = PROJECT / "spark_jobs" / "ivy.xml"
+LINEAGE = PROJECT / "spark_jobs" / "lineage" / "ivy.xml"
 ROCKETMQ = PROJECT / "sandbox" / "ivy.xml"
 
 
@@ -97,6 +98,6 @@ def fetch(ivy_file: Path) -> Path:
 
 
 if __name__ == "__main__":
-    for ivy in (SPARK, ROCKETMQ):
+    for ivy in (SPARK, LINEAGE, ROCKETMQ):
         count = len(list(fetch(ivy).glob("*.jar")))
         print(f"{ivy.relative_to(PROJECT)}: {count} jars in {folder(ivy)}")

@@ -23,9 +23,10 @@ _LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.
 
 def submit_conf(settings: Settings) -> dict[str, str]:
     """What must be known before the driver's JVM starts: for spark-submit and for `session`."""
+    lineage = jars.jars(jars.LINEAGE) if settings.lineage.url else []
     return {
         "spark.driver.memory": settings.spark_driver_memory,
-        "spark.jars": ",".join(map(str, jars.jars(jars.SPARK))),
+        "spark.jars": ",".join(map(str, [*jars.jars(jars.SPARK), *lineage])),
         "spark.driver.extraClassPath": ":".join(map(str, jars.jars(jars.SPARK))),
         # Spark puts them before the extraJavaOptions, which are the user's.
         "spark.driver.defaultJavaOptions": f"{_JAVA_OPTIONS} {class_archive.options()}".rstrip(),
@@ -44,13 +45,15 @@ def session_conf(settings: Settings) -> dict[str, str]:
     return {
         catalog: "org.apache.iceberg.spark.SparkCatalog",
         f"{catalog}.type": settings.catalog.type,
-        f"{catalog}.uri": settings.catalog_uri,
+        # Iceberg reads options without regard to case, OpenLineage does not: see `_lineage`.
+        f"{catalog}.{'URI' if settings.lineage.url else 'uri'}": settings.catalog_uri,
         f"{catalog}.warehouse": settings.warehouse,
         f"{catalog}.jdbc.schema-version": "V1",
         f"{catalog}.cache-enabled": "false",
         # For SQLite, which lets one process write at a time; other drivers know no such property.
         f"{catalog}.jdbc.busy_timeout": str(settings.catalog.lock_seconds * 1000),
         **_credentials(settings),
+        **_lineage(settings),
         "spark.sql.defaultCatalog": CATALOG,
         "spark.sql.catalogImplementation": "in-memory",
         "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
@@ -69,6 +72,30 @@ def _credentials(settings: Settings) -> dict[str, str]:
     return dict(
         zip((f"spark.sql.catalog.{CATALOG}.jdbc.{name}" for name in ("user", "password")), found, strict=True)
     )
+
+
+def _lineage(settings: Settings) -> dict[str, str]:
+    """Tell the sink of each query what it read and wrote.
+
+    OpenLineage 1.53 takes a JDBC catalog for a Hive metastore, and gives up on a table whose catalog has a `jdbc:` address.
+    Where it sees none, it asks for the metastore's: the tables' second names are then in `hive://<environment>`.
+    """
+    if settings.lineage.url is None:
+        return {}
+    return {
+        "spark.extraListeners": "io.openlineage.spark.agent.OpenLineageSparkListener",
+        "spark.openlineage.namespace": settings.environment,
+        "spark.hadoop.hive.metastore.uris": f"thrift://{settings.environment}",
+        "spark.openlineage.transport.type": "http",
+        "spark.openlineage.transport.url": settings.lineage.url,
+        "spark.openlineage.transport.timeoutInMillis": str(settings.lineage.timeout_seconds * 1000),
+        # Events are made and sent in a thread of their own: a sink that does not answer holds no query back.
+        "spark.openlineage.circuitBreaker.type": "asyncTaskQueue",
+        "spark.openlineage.circuitBreaker.threadCount": "1",
+        "spark.openlineage.circuitBreaker.queueSize": "1000",
+        "spark.openlineage.circuitBreaker.blockingTimeInSeconds": "0",
+        "spark.openlineage.circuitBreaker.shutdownTimeoutSeconds": "10",
+    }
 
 
 def session(name: str, settings: Settings) -> SparkSession:

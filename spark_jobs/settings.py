@@ -134,6 +134,13 @@ class Extract(_Section):
     max_inflated_bytes: int = Field(default=32 * 1024 * 1024, ge=1)
 
 
+class Lineage(_Section):
+    """Where OpenLineage events of Airflow and Spark go; a sink that is away fails no task."""
+
+    url: str | None = Field(default=None, description="such as http://10.0.0.9:5000; unset: no events")
+    timeout_seconds: int = Field(default=2, ge=1, description="how long one event may take")
+
+
 class Limits(_Section):
     """The limits that the models' definitions name (docs/definitions.md)."""
 
@@ -160,6 +167,7 @@ class Settings(BaseSettings):
     catalog: Catalog = Catalog()
     extract: Extract = Extract()
     limits: Limits = Limits()
+    lineage: Lineage = Lineage()
     spark_master: str = "local[2]"
     spark_driver_memory: str = "2g"
     spark_conf: dict[str, str] = {}

@@ -19,6 +19,7 @@ from sandbox.traffic import generate
 from sandbox.up import State
 from spark_jobs.settings import PROJECT
 from tests.e2e.conftest import World
+from tests.lineage_sink import Sink, wrote
 
 RUN_SECONDS = 600
 PORT = 20_917
@@ -33,6 +34,12 @@ BUNDLES = [
 ]
 
 
+@pytest.fixture(scope="module")
+def sink() -> Sink:
+    """Where Airflow and its Spark jobs send their lineage."""
+    return Sink()
+
+
 def make(world: World, command: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """What `make up`, `make down` and `make status` run."""
     return subprocess.run(
@@ -45,11 +52,12 @@ def make(world: World, command: str, **environment: str) -> subprocess.Completed
 
 
 @pytest.fixture(scope="module")
-def airflow(world) -> Iterator[Airflow]:
+def airflow(world, sink) -> Iterator[Airflow]:
     """A running Airflow, logged in to as its owner would."""
     home = world.settings.home / "airflow"
     (home / "up.lock").write_text(str(os.getpid()))  # of a process that is long gone: no lock is on it
-    started = make(world, "up", AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_CONFIG_LIST=json.dumps(BUNDLES))
+    more = {"TRACE_LINEAGE__URL": f"http://127.0.0.1:{sink.port}"}
+    started = make(world, "up", **more, AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_CONFIG_LIST=json.dumps(BUNDLES))
     try:
         assert started.returncode == 0, started.stdout + started.stderr
         assert str(home / PASSWORDS) in started.stdout
@@ -118,8 +126,14 @@ def test_a_rocketmq_connection_has_a_form_and_can_be_tested(world, airflow):
     assert "RMQ_SYS_TRACE_TOPIC: 1 queues on broker-a hold " in tested["message"]
 
 
-def test_trace_ingest_starts_trace_marts_when_records_came_and_only_then(world, airflow):
+def test_trace_ingest_starts_trace_marts_when_records_came_and_only_then(world, airflow, sink):
     assert ingested(airflow, first_run(airflow))["announce"] == "skipped"
+    [told, *_] = sink.wait_for(wrote("raw.trace_messages"), 30)
+    assert told["run"]["facets"]["parent"]["job"]["name"] == "trace_ingest.extract"
+    by_airflow = {event["job"]["name"] for event in sink.events if event["eventType"] == "COMPLETE"}
+    assert {"trace_ingest.extract", "trace_ingest.merge"} <= by_airflow
+    sink.close()  # what follows goes well all the same
+
     waiting = deferred(airflow)
     time.sleep(10)
     assert started_by_records(airflow) == []

@@ -1,0 +1,37 @@
+"""OpenLineage: a sink is told what was read and written; one that is away or mute fails no job."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from spark_jobs.settings import PROJECT
+from tests.lineage_sink import names, wrote
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory) -> dict:
+    """What `lineage_job.py` printed."""
+    home = tmp_path_factory.mktemp("lineage")
+    command = [sys.executable, str(PROJECT / "tests" / "spark" / "lineage_job.py"), str(home)]
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=300, env=os.environ | {"PYTHONPATH": str(PROJECT)}
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def test_a_job_tells_what_it_read_and_wrote(told):
+    events = [event for event in told["events"] if wrote("t.told")(event)]
+    assert events
+    assert any(names(event, "inputs", "t.source") for event in events)
+    assert {event["job"]["namespace"] for event in events} == {"local"}
+
+
+def test_a_sink_that_is_away_or_mute_fails_nothing(told):
+    assert told["rows"] == 1
+    assert told["stop_seconds"] < 60
