@@ -93,6 +93,10 @@ replay: setup ## decode raw anew after a change of the decoder; FROM=2026-11-01 
 	@[ -n "$(FROM)" ] && [ -n "$(TO)" ] || { echo "say which store times: make replay FROM=2026-11-01 TO=2026-11-08" >&2; exit 2; }
 	@$(RUN) spark_jobs.replay --from "$(FROM)" --to "$(TO)" $(if $(DRY_RUN),--dry-run)
 
+.PHONY: watchdog
+watchdog: setup ## look once whether ingest and marts are alive; tell Alertmanager and the others what is open
+	@$(RUN) spark_jobs.watchdog
+
 .PHONY: docs
 docs: setup ## dbt's site of the models, columns, tests and lineage, as one HTML file below TRACE_HOME
 	@$(RUN) docs.site
@@ -100,6 +104,10 @@ docs: setup ## dbt's site of the models, columns, tests and lineage, as one HTML
 .PHONY: dictionary
 dictionary: setup ## write docs/data_dictionary.md anew from the tables and models
 	@$(RUN) docs.data_dictionary
+
+.PHONY: checks
+checks: setup ## write docs/checks.md anew from the checks and their settings
+	@$(RUN) docs.checks
 
 .PHONY: cookbook
 cookbook: setup ## run the queries of docs/cookbook.md and write their outputs anew

@@ -19,6 +19,7 @@ from datetime import UTC, datetime, timedelta
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import Param, dag
 
+from plugins.notifier import CALLBACKS
 from spark_jobs.session import submit_conf
 from spark_jobs.settings import PROJECT, Settings
 
@@ -42,6 +43,7 @@ from spark_jobs.settings import PROJECT, Settings
         "retries": 1,
         "retry_delay": timedelta(minutes=1),
         "execution_timeout": timedelta(hours=12),
+        **CALLBACKS,
     },
 )
 def trace_backfill() -> None:

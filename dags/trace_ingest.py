@@ -1,7 +1,7 @@
 """Read what is new in the trace topics, decode it, and publish it as `lake.events.trace_records`.
 
 **Makes** rows of `lake.raw.trace_messages` (one Spark job a cluster) and of
-`lake.events.trace_records` (one merge for all). When records came, the Asset
+`lake.events.trace_records` (one merge for all), and checks both. When records came, the Asset
 `lake.events.trace_records` starts `trace_marts`.
 
 **Fails** when a broker or nameserver is away, refuses the credentials, or a topic was deleted and
@@ -21,28 +21,18 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 from airflow.sdk import Asset, Metadata, TriggerRule, dag, task
 from airflow.sdk.exceptions import AirflowSkipException
 
+from plugins.notifier import CALLBACKS
+from spark_jobs.airflow_credentials import credentials
 from spark_jobs.catalog import summary_with
 from spark_jobs.ingest.positions import CHANGE_SEQ
 from spark_jobs.session import submit_conf
-from spark_jobs.settings import PROJECT, Cluster, Settings
+from spark_jobs.settings import PROJECT, Settings
 from spark_jobs.tables import EVENTS
 
 SETTINGS = Settings()
 RECORDS = Asset("lake.events.trace_records")
 # Publishing to one table is serial; the compare-and-set would refuse the second writer anyway.
 SPARK = {"conn_id": "spark_default", "conf": submit_conf(SETTINGS), "pool": "lake_publish"}
-
-
-def credentials(cluster: Cluster) -> dict[str, str]:
-    """Templates of the variables that hold the cluster's secrets; Airflow masks what comes of them."""
-    if not cluster.airflow_conn_id:
-        return {}
-    connection = f"conn.get('{cluster.airflow_conn_id}')"
-    return {
-        f"{cluster.credentials_env}_ACCESS_KEY": f"{{{{ {connection}.login }}}}",
-        f"{cluster.credentials_env}_SECRET_KEY": f"{{{{ {connection}.password }}}}",
-        f"{cluster.credentials_env}_SECURITY_TOKEN": f"{{{{ {connection}.extra_dejson.get('security_token', '') }}}}",
-    }
 
 
 @dag(
@@ -58,6 +48,7 @@ def credentials(cluster: Cluster) -> dict[str, str]:
         "retry_delay": timedelta(seconds=30),
         "retry_exponential_backoff": True,
         "execution_timeout": timedelta(hours=1),
+        **CALLBACKS,
     },
 )
 def trace_ingest() -> None:

@@ -6,7 +6,8 @@ tests have passed.
 **Starts** when `trace_ingest` has published records, and on a timer: a message that nobody consumed
 becomes an orphan when time passes, without any new record.
 
-**Fails** when a model or a test fails. Readers then keep the last good marts.
+**Fails** when a model, a test or an integrity check fails. Readers then keep the last good marts. Checks of the
+messaging are made after the publication, and only tell.
 
 **What to do**: the task's log ends with a table of the models and tests that failed. Mend, then
 clear the task; a run takes everything since the last publication.
@@ -19,6 +20,7 @@ from datetime import UTC, datetime, timedelta
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import Asset, AssetOrTimeSchedule, CronTriggerTimetable, dag
 
+from plugins.notifier import CALLBACKS
 from spark_jobs.session import submit_conf
 from spark_jobs.settings import PROJECT, Settings
 
@@ -39,6 +41,7 @@ RECORDS = Asset("lake.events.trace_records")
         "retries": 1,
         "retry_delay": timedelta(seconds=30),
         "execution_timeout": timedelta(hours=1),
+        **CALLBACKS,
     },
 )
 def trace_marts() -> None:

@@ -1,4 +1,4 @@
-"""Job: build the marts from `lake.events.trace_records`, test them on a branch, publish what passed."""
+"""Job: build the marts from `lake.events.trace_records`, test and check them on a branch, publish what passed."""
 
 from __future__ import annotations
 
@@ -6,13 +6,20 @@ import argparse
 import sys
 import time
 import uuid
+from dataclasses import replace
+from datetime import UTC, datetime
 
 from spark_jobs import tables
+from spark_jobs.alerts import rounds
+from spark_jobs.checks.check import Run
+from spark_jobs.checks.evaluate import refusing
+from spark_jobs.checks.registry import of_stage
 from spark_jobs.failures import told
 from spark_jobs.ingest.positions import booked
 from spark_jobs.publish import report
 from spark_jobs.publish.inputs import Inputs
 from spark_jobs.publish.marts import build_and_publish, recover, row_counts
+from spark_jobs.publish.models import Build
 from spark_jobs.session import session
 from spark_jobs.settings import Settings
 
@@ -20,7 +27,9 @@ from spark_jobs.settings import Settings
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
-        "--run-id", default=uuid.uuid4().hex, help="stands in the snapshots that are published"
+        "--run-id",
+        default=uuid.uuid4().hex,
+        help="stands in the snapshots that are published, and in each result that is booked",
     )
     args = parser.parse_args(argv)
     started = time.monotonic()
@@ -34,11 +43,24 @@ def main(argv: list[str] | None = None) -> int:
         report.nothing_merged()
         return 0
     report.reading(inputs)
-    built = build_and_publish(spark, inputs, state, run_id=args.run_id)
+    run = Run(settings, datetime.now(UTC), spark, inputs.watermarks)
+
+    def audit(built: Build, branch: str) -> list[str]:
+        """Integrity stops a publication; the other classes never do."""
+        checks = [
+            each
+            for each in of_stage(settings, "merge", "gate")
+            if each.kind == "integrity" or each.stage == "gate"
+        ]
+        found, _ = rounds.make(checks, replace(run, build=built, branch=branch), args.run_id)
+        return refusing(found)
+
+    built = build_and_publish(spark, inputs, state, run_id=args.run_id, audit=audit)
     if not built.passed:
         report.refused(built, str(state))
         return 1
     report.published(built, row_counts(spark, built.tables), time.monotonic() - started)
+    rounds.make(of_stage(settings, "marts"), run, args.run_id)
     return 0
 
 

@@ -1,4 +1,4 @@
-"""Job: decode what is in raw and not yet in events, and merge it into `lake.events.trace_records`."""
+"""Job: decode what is in raw and not yet in events, merge it into `lake.events.trace_records`, check both."""
 
 from __future__ import annotations
 
@@ -6,10 +6,14 @@ import argparse
 import sys
 import time
 import uuid
+from datetime import UTC, datetime
 
 from pyspark.sql import SparkSession
 
 from spark_jobs import tables
+from spark_jobs.alerts import rounds
+from spark_jobs.checks.check import Run
+from spark_jobs.checks.registry import of_stage
 from spark_jobs.failures import told
 from spark_jobs.ingest import publish, report
 from spark_jobs.ingest.positions import booked
@@ -45,6 +49,7 @@ def main(argv: list[str] | None = None) -> int:
     started = time.monotonic()
     records = merge_all(spark, settings, args.run_id)
     report.merged(records, time.monotonic() - started)
+    rounds.make(of_stage(settings, "merge"), Run(settings, datetime.now(UTC), spark), args.run_id)
     return 0
 
 

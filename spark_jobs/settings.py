@@ -2,7 +2,8 @@
 
 Values come, first match wins, from environment variables (`TRACE_…`, nested with `__`, as in
 `TRACE_LIMITS__GRACE_SECONDS=60`), then from the TOML file that `TRACE_SETTINGS` names, then from
-the defaults here. Secrets have no field: `Cluster.credentials_env` names the variables that hold them.
+the defaults here. A cluster's secrets have no field: `Cluster.credentials_env` names the variables that hold
+them. Addresses of `Alerts` may hold secrets: they are never shown; set them in the environment.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
 from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
@@ -154,6 +155,77 @@ class Limits(_Section):
     event_time_ahead_seconds: int = Field(default=10 * 60, ge=0)
 
 
+Severity = Literal["critical", "warning", "info"]
+Route = Literal["pipeline", "messaging"]
+
+
+class Checks(_Section):
+    """When a check fails: the limits that docs/checks.md names."""
+
+    integrity_days: int = Field(
+        default=2, ge=1, description="raw and events are compared for messages stored since"
+    )
+    window_hours: int = Field(
+        default=24, ge=1, description="counts and rates are of this long before the watermark, or before now"
+    )
+    minimum_events: int = Field(default=20, ge=1, description="a rate of fewer passes")
+    broker_retention_hours: float = Field(
+        default=72, gt=0, description="the brokers' fileReservedTime: messages older than this are deleted"
+    )
+    row_count_drop: float = Field(
+        default=0.1, description="share of a fact's rows gone since it was published"
+    )
+    invalid_rate: float = Field(default=0.01, description="share of records that no layout fits")
+    freshness_raw_minutes: float = 30
+    freshness_events_minutes: float = 30
+    freshness_marts_minutes: float = 60
+    ingest_silent_minutes: float = 20
+    marts_silent_minutes: float = 45
+    lag_messages: float = 1_000_000
+    retention_headroom_hours: float = 24
+    completeness: float = Field(default=0.9, description="share of the consumer records that arrived")
+    clock_skew_ms: float = 30_000
+    duplicate_rate: float = Field(default=0.05, description="share of deliveries with a duplicate attempt")
+    group_silent_minutes: float = Field(default=60, gt=0)
+    orphan_rate: float = Field(default=0.01, description="share of the judged messages that are orphans")
+    of_entity: dict[str, float] = Field(
+        default={}, description="limit of one entity in place of the above: `<check>:<entity>` to the limit"
+    )
+    severity: dict[str, Severity] = Field(default={}, description="check to its severity here")
+    off: list[str] = Field(default=[], description="checks that are not made")
+
+
+class MaintenanceWindow(_Section):
+    """A time in which alerts that open are held back; what still stands at its end goes out then."""
+
+    start: AwareDatetime
+    end: AwareDatetime
+    match: str = Field(default="*", description="pattern (*, ?) of the identities that are held back")
+
+
+class Alerts(_Section):
+    """Whom to tell. With no address alerts stand in `lake.ops.alerts` and in the log."""
+
+    interval_seconds: int = Field(
+        default=300,
+        ge=1,
+        description="how often the watchdog runs; Alertmanager keeps an alert for three times that",
+    )
+    alertmanager: list[SecretStr] = Field(
+        default=[], description="base URL of each Alertmanager of the cluster, such as http://am-1:9093"
+    )
+    apprise: dict[Route, list[SecretStr]] = Field(
+        default={}, description="Apprise URLs by route, such as {pipeline = ['slack://…']}"
+    )
+    heartbeat_url: SecretStr | None = Field(
+        default=None,
+        description="of an outside dead-man's switch: asked (GET) by each watchdog run that went well",
+    )
+    runbook_base_url: str = Field(default="docs/runbooks", description="folder of the runbooks, as a link")
+    owner: str = Field(default="data-platform", description="stands in every result and alert")
+    maintenance: list[MaintenanceWindow] = []
+
+
 class Settings(BaseSettings):
     """The whole configuration; `Settings()` reads the environment and the settings file."""
 
@@ -168,6 +240,8 @@ class Settings(BaseSettings):
     extract: Extract = Extract()
     limits: Limits = Limits()
     lineage: Lineage = Lineage()
+    checks: Checks = Checks()
+    alerts: Alerts = Alerts()
     spark_master: str = "local[2]"
     spark_driver_memory: str = "2g"
     spark_conf: dict[str, str] = {}

@@ -41,7 +41,7 @@ class Table:
     @property
     def schema(self) -> str:
         """The columns as a Spark DDL schema string."""
-        return ", ".join(f"{c.name} {c.type}" for c in self.columns)
+        return ", ".join(f"`{c.name}` {c.type}" for c in self.columns)
 
 
 def _columns(*rows: tuple[str, str, str]) -> tuple[Column, ...]:
@@ -192,13 +192,74 @@ PUBLICATIONS = Table(
     ),
 )
 
-ALL = (RAW, EVENTS, INGEST_GAPS, REPLACED_RECORDS, PUBLICATIONS)
+CHECK_RESULTS = Table(
+    "ops.check_results",
+    "One row an evaluation of a check for an entity; of a check that found no entity, one row without one.",
+    _columns(
+        ("check", "string", "name of the check, as in docs/checks.md"),
+        ("table", "string", "table that is judged, without the catalog"),
+        ("partition", "string", "part of it that is judged, such as a span of time; NULL: all of it"),
+        (
+            "entity",
+            "string",
+            "cluster, topic, group, queue or test that is judged; NULL: the table as a whole",
+        ),
+        ("class", "string", "integrity (stops a publication), messaging or freshness"),
+        ("severity", "string", "critical, warning or info: what a failure is"),
+        ("value", "double", "what was measured; NULL where it could not be"),
+        ("threshold", "double", "the limit that it was held against"),
+        ("passed", "boolean", "NULL where nothing could be said, as of a test that dbt skipped"),
+        ("detail", "string", "the value in words, or why there is none"),
+        ("owner", "string", "who looks after the check"),
+        ("runbook", "string", "what to do when it fails"),
+        ("run", "string", "run that evaluated it"),
+        ("evaluated_at", "timestamp", "when, UTC"),
+    ),
+    partitioned_by="days(evaluated_at)",
+)
+
+ALERTS = Table(
+    "ops.alerts",
+    "One row a fault: an alert from when its check first failed for an entity until it passed again.",
+    _columns(
+        ("identity", "string", "<environment>:<table>:<check>[:<entity>]; at most one alert of it is open"),
+        ("environment", "string", "of the settings"),
+        ("table", "string", "table that the check judges, without the catalog"),
+        ("check", "string", "name of the check, as in docs/checks.md"),
+        ("entity", "string", "cluster, topic, group, queue, test or task; NULL: the table as a whole"),
+        ("class", "string", "integrity, messaging or freshness"),
+        ("severity", "string", "critical, warning or info"),
+        ("route", "string", "pipeline or messaging: who is told"),
+        ("owner", "string", "who looks after the check"),
+        ("runbook_url", "string", "what to do"),
+        ("summary", "string", "the fault in a line"),
+        ("description", "string", "what the newest evaluation found"),
+        ("state", "string", "open or resolved"),
+        ("first_failed_at", "timestamp", "when the check first failed, UTC"),
+        ("last_seen_at", "timestamp", "newest evaluation that failed, UTC"),
+        ("resolved_at", "timestamp", "when it passed again or was no more, UTC; NULL while open"),
+        ("resolution", "string", "passed, or retired: the entity is no longer there to be judged"),
+        (
+            "announced",
+            "boolean",
+            "people are told, or will be; false while a maintenance window holds it back",
+        ),
+        ("opened_sent_to", "array<string>", "sinks that have taken the alert"),
+        ("resolved_sent_to", "array<string>", "sinks that have taken the end of it"),
+        ("next_attempt_at", "timestamp", "until then one run alone delivers it, UTC"),
+    ),
+    # pyiceberg would try a refused commit again over whatever came between; spark_jobs/alerts/book.py reads anew.
+    properties=(("commit.retry.num-retries", "0"),),
+)
+
+ALL = (RAW, EVENTS, INGEST_GAPS, REPLACED_RECORDS, PUBLICATIONS, CHECK_RESULTS, ALERTS)
 
 
 def create_statement(table: Table) -> str:
     """The `create table if not exists` of a table."""
     columns = ",\n  ".join(
-        f"{c.name} {c.type} comment '{c.comment.replace(chr(39), chr(92) + chr(39))}'" for c in table.columns
+        f"`{c.name}` {c.type} comment '{c.comment.replace(chr(39), chr(92) + chr(39))}'"
+        for c in table.columns
     )
     properties = dict(table.properties) | {"format-version": "2"}
     listed = ", ".join(f"'{k}'='{v}'" for k, v in sorted(properties.items()))

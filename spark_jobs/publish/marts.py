@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -21,11 +23,24 @@ def recover(spark: SparkSession) -> list[str]:
 
 
 def build_and_publish(
-    spark: SparkSession, inputs: Inputs, state: Path, project: Path = DBT_PROJECT, run_id: str = ""
+    spark: SparkSession,
+    inputs: Inputs,
+    state: Path,
+    project: Path = DBT_PROJECT,
+    run_id: str = "",
+    audit: Callable[[Build, str], list[str]] | None = None,
 ) -> Build:
     """Build and test on a branch of every mart, and publish if all passed.
 
     After a failure main stands as it was. The branch is gone in either case.
+
+    Args:
+        spark: the session.
+        inputs: what the build is a function of.
+        state: folder for everything that dbt writes.
+        project: the dbt project.
+        run_id: stands in the snapshots that are published.
+        audit: looks at the build and its branch, and returns what forbids to publish it.
 
     Raises:
         publish.AuditFailed, publish.PublishRefused: another run interfered.
@@ -35,6 +50,8 @@ def build_and_publish(
     branches.create(spark, branches.tables_in(spark, MARTS), branch)
     with branches.writing_to(spark, branch, inputs.snapshot_properties(publication_id, run_id)):
         built = models.build(inputs, state, project)
+    if audit is not None:
+        built = replace(built, refused=audit(built, branch))
     if built.passed:
         publication.publish(spark, built.tables, branch, publication_id, inputs.change_seq_to)
     branches.drop_all(spark, branches.tables_in(spark, MARTS))

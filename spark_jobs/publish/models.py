@@ -18,13 +18,14 @@ MARTS = "marts"
 
 @dataclass(frozen=True)
 class Node:
-    """What became of one model, seed or test: dbt's status, its message, seconds."""
+    """What became of one model, seed or test: dbt's status, its message, seconds; of a test, the rows that failed it."""
 
     name: str
     kind: str
     status: str
     message: str
     seconds: float
+    failures: int = 0
 
     @property
     def failed(self) -> bool:
@@ -33,13 +34,17 @@ class Node:
 
 @dataclass(frozen=True)
 class Build:
-    """A run of dbt: its nodes, the tables it wrote (`marts.<name>`), an error that stopped it whole."""
+    """A run of dbt: its nodes, the tables it wrote (`marts.<name>`), an error that stopped it whole.
+
+    `refused`: what integrity checks found that forbids to publish it.
+    """
 
     nodes: list[Node]
     tables: list[str]
     seconds: float
     error: str | None = None
     warnings: list[Node] = field(default_factory=list)
+    refused: list[str] = field(default_factory=list)
 
     @property
     def failures(self) -> list[Node]:
@@ -47,7 +52,7 @@ class Build:
 
     @property
     def passed(self) -> bool:
-        return self.error is None and not self.failures
+        return self.error is None and not self.failures and not self.refused
 
 
 def dbt(command: str, inputs: Inputs, state: Path, project: Path = DBT_PROJECT, *args: str) -> Build:
@@ -71,7 +76,14 @@ def dbt(command: str, inputs: Inputs, state: Path, project: Path = DBT_PROJECT, 
     )
     results = getattr(result.result, "results", None) or []
     nodes = [
-        Node(r.node.name, str(r.node.resource_type), str(r.status), r.message or "", r.execution_time)
+        Node(
+            r.node.name,
+            str(r.node.resource_type),
+            str(r.status),
+            r.message or "",
+            r.execution_time,
+            r.failures or 0,
+        )
         for r in results
     ]
     tables = [

@@ -56,6 +56,8 @@ def refused(built: Build, state: str) -> None:
         table.add_column(heading)
     if built.error:
         table.add_row("dbt", "", "error", escape(built.error))
+    for line in built.refused:
+        table.add_row(line.partition(":")[0], "check", "fail", escape(line[:1000]))
     for node in built.failures:
         table.add_row(node.name, node.kind, node.status, escape(node.message[:1000]))
     _console.print(table)

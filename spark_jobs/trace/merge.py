@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import date
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from spark_jobs.ingest import publish
@@ -150,14 +150,19 @@ def _insert(
         )
 
 
+def least_records() -> Column:
+    """How many records a message of raw gives at the least: the pieces of its body, or one for a bad body."""
+    pieces = F.size(F.array_remove(F.split(F.col("body").cast("string"), RECORD_SEPARATOR), ""))
+    return F.when(F.col("body_error").isNull(), pieces).otherwise(1)
+
+
 def _audit(spark: SparkSession, messages: DataFrame, branch: str, ranges: list[Range]) -> int:
     """Count the records on the branch against the separators in the bodies; returns the count.
 
     A glued record is one more row than there are pieces, so rows may exceed pieces, never fall
     short; and no place may be there twice.
     """
-    pieces = F.size(F.array_remove(F.split(F.col("body").cast("string"), RECORD_SEPARATOR), ""))
-    stated = messages.select(F.when(F.col("body_error").isNull(), pieces).otherwise(1).alias("pieces")).agg(
+    stated = messages.select(least_records().alias("pieces")).agg(
         F.coalesce(F.sum("pieces"), F.lit(0)), F.count_if(F.col("pieces") > 0)
     )
     of_message = {"records": F.count("*"), "places": F.countDistinct("record_index")}

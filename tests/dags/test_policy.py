@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 
 import pytest
 
 from sandbox.pipeline import POOLS
 
-EXPECTED = {"trace_backfill", "trace_ingest", "trace_marts"}
+EXPECTED = {"trace_backfill", "trace_ingest", "trace_marts", "trace_watchdog"}
 
 
 def test_the_expected_dags_are_there(dags):
@@ -27,6 +28,22 @@ def test_policy(dags, dag_id):
         assert task.owner == "data-platform", task.task_id
         assert task.execution_timeout, task.task_id
         assert task.pool in {"default_pool", *POOLS}, task.task_id
+
+
+@pytest.mark.parametrize("dag_id", sorted(EXPECTED - {"trace_watchdog"}))
+def test_a_task_that_fails_is_told_of_and_one_that_succeeds_again(dags, dag_id):
+    for task in dags[dag_id].tasks:
+        assert [each.ended for each in task.on_failure_callback] == ["failed"], task.task_id
+        assert [each.ended for each in task.on_success_callback] == ["succeeded"], task.task_id
+
+
+def test_the_watchdog_runs_often_and_waits_for_nobody(dags):
+    dag = dags["trace_watchdog"]
+    assert dag.schedule == timedelta(minutes=5)
+    (task,) = dag.tasks
+    assert (task.pool, task.retries) == ("default_pool", 0)
+    assert task.execution_timeout < dag.schedule
+    assert set(task.env) == {"RUN_ID", "C2_ACCESS_KEY", "C2_SECRET_KEY", "C2_SECURITY_TOKEN"}
 
 
 def test_writers_of_the_lake_share_one_slot(dags):

@@ -1,0 +1,112 @@
+"""Write docs/checks.md from the registry of the checks and their settings; `make checks` calls it."""
+
+from __future__ import annotations
+
+from spark_jobs.checks.check import Check
+from spark_jobs.checks.registry import CHECKS
+from spark_jobs.settings import PROJECT, Checks
+
+PAGE = PROJECT / "docs" / "checks.md"
+RUNBOOKS = PROJECT / "docs" / "runbooks"
+HEAD = """# Checks and alerts
+
+Each run of a check writes a row per entity (a cluster, topic, group, queue, test or task) to `lake.ops.check_results`,
+on main, also when a publication is refused. This table is made by `make checks` from `spark_jobs/checks/registry.py`
+and `spark_jobs/settings.py`; a test fails when it is out of date.
+
+| check | judges | it fails when | class | severity | route | made by | limit |
+| --- | --- | --- | --- | --- | --- | --- | --- |
+"""
+TAIL = """
+**Class.** A failed `integrity` check stops the publication of the marts: readers keep the last good ones. `messaging` and
+`freshness` checks never stop it. **Made by**: `merge` checks are made by the merge job, `gate` checks between the build of
+the marts and their publication, `marts` checks after it, `watchdog` checks by `trace_watchdog` without Spark, `airflow`
+ones by the callbacks of Airflow's tasks and by the watchdog of itself.
+
+**Settings** (section `checks`): the limits above; `of_entity` sets the limit of one entity, as in
+`{"orphan_rate:prod/orders/mail-service" = 0.05}`; `severity` sets a check's severity; `off` names checks that are not
+made. Rates are of the last `window_hours` (24) before the watermark and pass with fewer than `minimum_events` (20). The
+comparison of raw with events looks at messages stored in the last `integrity_days` (2). `broker_retention_hours` (72) is
+the brokers' `fileReservedTime`.
+
+## Alerts
+
+`lake.ops.alerts` has a row a fault: it opens with the first failure of an entity, people are told once, and it is resolved
+when the newest evaluation of the entity passes or the entity is no longer there to be judged (`resolution` is `retired`).
+Its identity is `<environment>:<table>:<check>[:<entity>]`, without run or time. A check that cannot be made fails as a
+whole and says nothing of its entities.
+
+```toml
+environment = "prod"
+
+[alerts]
+runbook_base_url = "https://git.example.com/trace/docs/runbooks"
+
+[[alerts.maintenance]]          # what opens in this time goes out at its end, if it still stands
+start = 2026-11-22T01:00:00Z
+end = 2026-11-22T03:00:00Z
+match = "prod:marts*"
+```
+
+Addresses may hold secrets, so they come from the environment, and are never logged, shown or stored:
+
+```
+TRACE_ALERTS__ALERTMANAGER='["http://am-1:9093", "http://am-2:9093"]'
+TRACE_ALERTS__APPRISE='{"pipeline": ["mailto://…"], "messaging": ["slack://…"]}'
+TRACE_ALERTS__HEARTBEAT_URL='https://…'
+```
+
+- **Alertmanager** (API v2) is sent every open alert by every round of checks, with `endsAt` three
+  `alerts.interval_seconds` ahead, so that it stays while the fault stands; a resolved one with `endsAt` now. It
+  groups and routes by the labels `alertname`, `severity`, `route`, `class`, `owner`, `environment`, `table`, `entity`.
+  One notification a check, to the right people, is a route of its configuration:
+
+  ```yaml
+  route:
+    receiver: pipeline
+    group_by: [environment, alertname]
+    routes:
+      - matchers: [route = "messaging"]
+        receiver: messaging
+  ```
+
+- **Apprise** addresses of the alert's route get one message a check with all of its entities, once when they open and
+  once when they are resolved.
+- A sink that does not answer is asked three times, then by the later runs, until it has taken what it lacks.
+- **Routes**: `pipeline` is for those who run the warehouse, `messaging` for those who run the applications.
+- **The watchdog** (`trace_watchdog`, `make watchdog`) runs every `interval_seconds` (300). What it cannot put into the lake
+  (the alert `watchdog`: the lake is away, a sink does not answer) stands in a file below `$TRACE_HOME/watchdog`. After a
+  run in which all went well it asks `heartbeat_url`.
+- **Tasks**: `plugins/notifier.py` makes the alert `task_failed` of a task that failed after its retries, and resolves it
+  when the task succeeds. A task that was killed may never get to it; then `ingest_silent` or `marts_silent` fires.
+"""
+
+
+def _row(check: Check) -> str:
+    limit = "-"
+    if check.limit:
+        side = "more than" if check.fails == "above" else "less than"
+        limit = f"{side} `{check.limit}` ({Checks.model_fields[check.limit].default:,g})"
+    made_by = "merge, gate" if check.stage == "merge" and check.kind == "integrity" else check.stage
+    name = f"[{check.name}](runbooks/{check.name}.md)"
+    cells = (
+        name,
+        f"`{check.table}`",
+        check.definition,
+        check.kind,
+        check.severity,
+        check.route,
+        made_by,
+        limit,
+    )
+    return f"| {' | '.join(cells)} |\n"
+
+
+def render() -> str:
+    """The whole page."""
+    return HEAD + "".join(map(_row, CHECKS)) + TAIL
+
+
+if __name__ == "__main__":
+    PAGE.write_text(render())
+    print(f"wrote {PAGE.relative_to(PROJECT)}")

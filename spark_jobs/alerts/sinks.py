@@ -1,0 +1,65 @@
+"""Where alerts go: each Alertmanager and each Apprise address is a sink of its own, with its own deliveries."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+from pydantic import SecretStr
+
+from spark_jobs.alerts import alertmanager, messages
+from spark_jobs.alerts.alert import Alert
+from spark_jobs.settings import Alerts, Route
+
+
+@dataclass(frozen=True)
+class Sink:
+    """A place to tell.
+
+    Attributes:
+        name: stands in `lake.ops.alerts`; holds no address.
+        kind: what is spoken there.
+        address: where.
+        route: the alerts that go there; None: all.
+    """
+
+    name: str
+    kind: Literal["alertmanager", "apprise"]
+    address: SecretStr
+    route: Route | None = None
+
+    def lacks(self, alert: Alert) -> bool:
+        """The sink has still to be told of the alert, or of its end."""
+        return (self.route is None or alert.route == self.route) and alert.waits_for(self.name)
+
+    def send(
+        self, alerts: Sequence[Alert], due: Sequence[Alert], interval_seconds: int, now: datetime
+    ) -> list[Alert]:
+        """Tell what it lacks; returns what it took.
+
+        Args:
+            alerts: all there are: Alertmanager is sent the open ones by every run, or it forgets them.
+            due: those that this run is to deliver.
+            interval_seconds: at most so long until the next run.
+            now: UTC.
+
+        Raises:
+            NotDelivered: it took none.
+        """
+        lacking = [alert for alert in due if self.lacks(alert)]
+        if self.kind == "apprise":
+            return messages.send(self.address, lacking)
+        standing = [alert for alert in alerts if alert.announced and alert.is_open]
+        ended = [alert for alert in alerts if not alert.is_open and self.lacks(alert)]
+        alertmanager.send(self.address, [*standing, *ended], interval_seconds, now)
+        return lacking
+
+
+def configured(alerts: Alerts) -> list[Sink]:
+    """The sinks of the settings."""
+    found = [Sink(f"alertmanager {n}", "alertmanager", url) for n, url in enumerate(alerts.alertmanager, 1)]
+    for route, addresses in sorted(alerts.apprise.items()):
+        found += [Sink(f"apprise {route} {n}", "apprise", url, route) for n, url in enumerate(addresses, 1)]
+    return found

@@ -1,0 +1,105 @@
+"""One step of alerting: what checks found changes the alerts, and the sinks are told what they lack."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+
+from spark_jobs.alerts import sinks
+from spark_jobs.alerts.alert import Alert, advance, retire
+from spark_jobs.alerts.http import NotDelivered
+from spark_jobs.checks.check import Evaluation
+from spark_jobs.settings import Settings
+
+log = logging.getLogger(__name__)
+
+# Whoever is to deliver an alert has it for so long; then another run may try.
+LEASE = timedelta(minutes=2)
+Store = Callable[[Callable[[list[Alert]], list[Alert]]], list[Alert]]
+
+
+@dataclass(frozen=True)
+class Told:
+    """What a step did: alerts that opened or were resolved, and why a sink was not told, by its name."""
+
+    opened: list[Alert] = field(default_factory=list)
+    resolved: list[Alert] = field(default_factory=list)
+    undelivered: dict[str, str] = field(default_factory=dict)
+
+
+def tell(store: Store, evaluations: Iterable[Evaluation], settings: Settings, now: datetime) -> Told:
+    """Advance the alerts of a store by the evaluations (there may be none), and deliver what waits.
+
+    What cannot be delivered stays in the store and goes out with a later run.
+
+    Args:
+        store: changes the alerts, as `book.change` does; it may ask more than once.
+        evaluations: of the checks that were made.
+        settings: the sinks, the maintenance windows.
+        now: UTC.
+    """
+    found = list(evaluations)
+    places = sinks.configured(settings.alerts)
+    before: dict[tuple[str, datetime], Alert] = {}
+    due: dict[tuple[str, datetime], Alert] = {}
+
+    def step(alerts: list[Alert]) -> list[Alert]:
+        before.clear()
+        before.update({_key(alert): alert for alert in alerts})
+        after = retire(advance(alerts, found, settings, now), settings.checks.off, now)
+        due.clear()
+        due.update({_key(alert): alert for alert in after if _is_due(alert, places, now)})
+        return [replace(a, next_attempt_at=now + LEASE) if _key(a) in due else a for a in after]
+
+    alerts = store(step)
+    told = Told()
+    for alert in alerts:
+        known = before.get(_key(alert))
+        if known is None:
+            told.opened.append(alert)
+            log.warning("alert: %s: %s", alert.identity, alert.description)
+        elif known.is_open and not alert.is_open:
+            told.resolved.append(alert)
+            log.info("resolved: %s: %s", alert.identity, alert.description)
+    taken = _deliver(alerts, list(due.values()), places, settings.alerts.interval_seconds, now, told)
+    if taken:
+        store(lambda current: [_marked(alert, taken) for alert in current])
+    return told
+
+
+def _deliver(
+    alerts: Sequence[Alert],
+    due: Sequence[Alert],
+    places: Sequence[sinks.Sink],
+    interval_seconds: int,
+    now: datetime,
+    told: Told,
+) -> dict[tuple[str, datetime], list[tuple[bool, str]]]:
+    """Tell each sink; returns, by alert, who took it and whether it was open then."""
+    taken: dict[tuple[str, datetime], list[tuple[bool, str]]] = {}
+    for sink in places:
+        try:
+            for alert in sink.send(alerts, due, interval_seconds, now):
+                taken.setdefault(_key(alert), []).append((alert.is_open, sink.name))
+        except NotDelivered as error:
+            told.undelivered[sink.name] = str(error)
+            log.error("sink %s was not told: %s; it will be told by a later run", sink.name, error)
+    return taken
+
+
+def _key(alert: Alert) -> tuple[str, datetime]:
+    return alert.identity, alert.first_failed_at
+
+
+def _is_due(alert: Alert, places: Sequence[sinks.Sink], now: datetime) -> bool:
+    is_free = alert.next_attempt_at is None or alert.next_attempt_at <= now
+    return is_free and any(sink.lacks(alert) for sink in places)
+
+
+def _marked(alert: Alert, taken: dict[tuple[str, datetime], list[tuple[bool, str]]]) -> Alert:
+    for was_open, sink in taken.get(_key(alert), ()):
+        column = "opened_sent_to" if was_open else "resolved_sent_to"
+        alert = replace(alert, **{column: (*getattr(alert, column), sink)})  # type: ignore[arg-type]
+    return alert

@@ -1,0 +1,180 @@
+"""Checks of the marts that were just published: how the messaging of each cluster is.
+
+Rates are of the last `window_hours` before the cluster's watermark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pyspark.sql import Row
+
+from spark_jobs.checks.check import Measured, Run, rate
+
+_CLIENT_HOST = "regexp_replace(substring_index(client, '@', 1), ':[0-9]+$', '')"
+
+
+def completeness(run: Run) -> Iterator[Measured]:
+    """Per cluster: the share of the consumer records that arrived, by estimate."""
+    for row in _rows(
+        run,
+        """
+        select cluster, sum(records_seen) as seen, sum(records_estimated) as estimated
+        from lake.marts.trace_completeness join watermarks using (cluster)
+        where hour >= since and hour <= watermark and records_estimated is not null
+        group by cluster
+        """,
+    ):
+        yield rate(row.cluster, row.seen, row.estimated, "records arrived, by estimate", run.settings)
+
+
+def clock_skew(run: Run) -> Iterator[Measured]:
+    """Per client machine whose clock is ahead, or with negative latencies: the most, ms."""
+    for row in _rows(
+        run,
+        f"""
+        select
+          cluster, {_CLIENT_HOST} as host, max(lead_ms) as ahead, max(max_skew_ms) as negative
+        from lake.marts.clock_skew join watermarks using (cluster)
+        where hour >= since and hour <= watermark and client is not null
+        group by cluster, host
+        having coalesce(ahead, 0) > 0 or negative is not null
+        """,
+    ):
+        ahead, negative = row.ahead or 0, row.negative or 0
+        text = f"clock ahead of the broker's by {ahead} ms or more, negative latencies of up to {negative} ms"
+        yield Measured(f"{row.cluster}/{row.host}", max(ahead, negative), text)
+
+
+def duplicate_rate(run: Run) -> Iterator[Measured]:
+    """Per consumer group: the share of deliveries with an attempt too many."""
+    for row in _rows(
+        run,
+        """
+        select cluster, consumer_group, sum(duplicated) as duplicated, sum(deliveries) as deliveries
+        from lake.marts.duplicates join watermarks using (cluster)
+        where hour >= since and hour <= watermark
+        group by cluster, consumer_group
+        """,
+    ):
+        entity = f"{row.cluster}/{row.consumer_group}"
+        yield rate(entity, row.duplicated, row.deliveries, "deliveries have duplicates", run.settings)
+
+
+def orphan_rate(run: Run) -> Iterator[Measured]:
+    """Per topic and expected group: the share of the judged messages that are orphans."""
+    for row in _rows(
+        run,
+        """
+        select cluster, topic, expected_group, sum(orphaned) as orphaned, sum(judged) as judged
+        from lake.marts.orphan_rate join watermarks using (cluster)
+        where hour >= since and hour <= watermark
+        group by cluster, topic, expected_group
+        """,
+    ):
+        entity = f"{row.cluster}/{row.topic}/{row.expected_group}"
+        yield rate(entity, row.orphaned, row.judged, "messages are orphans", run.settings)
+
+
+def unknown_layouts(run: Run) -> Iterator[Measured]:
+    """Per reason: records of a type or a number of fields that no known layout has."""
+    for row in _rows(
+        run,
+        """
+        select cluster, reason, sum(records) as records, min(client) as client, min_by(sample, hour) as sample
+        from lake.marts.invalid_records join watermarks using (cluster)
+        where hour >= since and hour <= watermark and is_unknown_layout
+        group by cluster, reason
+        """,
+    ):
+        yield Measured(
+            f"{row.cluster}/{row.reason}", row.records, f"{row.records} records, some of {row.client}"
+        )
+
+
+def group_silent(run: Run) -> Iterator[Measured]:
+    """Per consumer group of the look-back: minutes since its last attempt, 0 where its topics had no sends."""
+    minutes, grace = run.settings.checks.group_silent_minutes, run.settings.limits.grace_seconds
+    for row in _rows(
+        run,
+        f"""
+        with expected as (
+          select cluster, consumer_group, topic, watermark
+          from lake.marts.topic_consumer_groups join watermarks using (cluster)
+          where expected_to > watermark
+        ),
+        last_seen as (
+          select cluster, consumer_group, max(occurred_at) as last_attempt_at
+          from lake.marts.fct_consume_attempts
+          group by cluster, consumer_group
+        ),
+        sent as (
+          select cluster, consumer_group, count(*) as sends
+          from lake.marts.fct_sends join expected using (cluster, topic)
+          where
+            topic_kind = 'normal'
+            and sent_at > timestampadd(second, -{int(minutes * 60) + grace}, watermark)
+            and sent_at <= timestampadd(second, -{grace}, watermark)
+          group by cluster, consumer_group
+        )
+        select distinct
+          cluster,
+          consumer_group,
+          coalesce(sends, 0) as sends,
+          timestampdiff(second, last_attempt_at, watermark) / 60 as minutes
+        from expected
+        join last_seen using (cluster, consumer_group)
+        left join sent using (cluster, consumer_group)
+        """,
+    ):
+        text = f"last attempt {row.minutes:.0f} min before the watermark, {row.sends} sends to its topics meanwhile"
+        value = row.minutes if row.sends else 0.0
+        yield Measured(f"{row.cluster}/{row.consumer_group}", value, text)
+
+
+def slo_burn_page(run: Run) -> Iterator[Measured]:
+    """Per objective: pairs of windows that page and burn its budget."""
+    return _burning(run, "page")
+
+
+def slo_burn_ticket(run: Run) -> Iterator[Measured]:
+    """Per objective: pairs of windows that burn its budget slowly."""
+    return _burning(run, "ticket")
+
+
+def _burning(run: Run, severity: str) -> Iterator[Measured]:
+    for row in _rows(
+        run,
+        f"""
+        select
+          cluster,
+          objective_name,
+          count_if(is_burning) as burning,
+          max_by(struct(long_seconds, long_burn, short_burn, threshold), long_burn / threshold) as worst
+        from lake.marts.slo_burn
+        where severity = '{severity}'
+        group by cluster, objective_name
+        """,
+    ):
+        text = "no events"
+        if row.worst and row.worst.long_burn is not None:
+            text = (
+                f"budget burns at {row.worst.long_burn:.1f} over {row.worst.long_seconds} s and at "
+                f"{row.worst.short_burn or 0:.1f} of late; the alarm is at {row.worst.threshold:.1f}"
+            )
+        yield Measured(f"{row.cluster}/{row.objective_name}", row.burning, text)
+
+
+def _rows(run: Run, query: str) -> list[Row]:
+    """The rows of a query that may read `watermarks` (cluster, watermark, since)."""
+    assert run.spark is not None
+    marks = run.watermarks or {}
+    run.spark.createDataFrame(list(marks.items()), "cluster string, ms bigint").selectExpr(
+        "cluster",
+        "timestamp_millis(ms) as watermark",
+        f"timestampadd(hour, -{run.settings.checks.window_hours}, timestamp_millis(ms)) as since",
+    ).createOrReplaceTempView("watermarks")
+    try:
+        return run.spark.sql(query).collect()
+    finally:
+        run.spark.catalog.dropTempView("watermarks")

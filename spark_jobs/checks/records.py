@@ -1,0 +1,236 @@
+"""Checks of raw and events: nothing missing, nothing twice, and what could not be read."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as F
+
+from spark_jobs.catalog import head
+from spark_jobs.checks.check import Measured, Run, rate
+from spark_jobs.ingest.positions import Position, Positions, Queue, Range, booked, within
+from spark_jobs.tables import EVENTS, INGEST_GAPS, RAW, Table
+from spark_jobs.trace.merge import MESSAGE, least_records, pending
+
+QUEUE = MESSAGE[:4]
+LIFE = MESSAGE[:5]
+
+
+def offsets_contiguous(run: Run) -> Iterator[Measured]:
+    """Per queue: offsets that are missing and not booked as a gap, and rows too many."""
+    spark, since = _spark(run), _since(run)
+    _, raw = _published(run, RAW)
+    lives = (
+        _recent(raw, since, _first(raw, since))
+        .groupBy(*LIFE)
+        .agg(
+            F.min("queue_offset").alias("first"),
+            F.max("queue_offset").alias("last"),
+            F.count("*").alias("messages"),
+            F.countDistinct("queue_offset").alias("offsets"),
+        )
+        .collect()
+    )
+    gaps = spark.table(INGEST_GAPS.full_name).collect()
+    found: dict[str, list[tuple[int, str]]] = {}
+    for life in lives:
+        missing = life["last"] - life["first"] + 1 - life.offsets - _booked(gaps, life)
+        twice = life.messages - life.offsets
+        text = f"{life.offsets} of the offsets {life['first']} to {life['last']} of epoch {life.epoch}"
+        text += f": {missing} are missing, {twice} rows are there twice"
+        found.setdefault(str(_queue(life)), []).append((abs(missing) + twice, text))
+    for queue, texts in sorted(found.items()):
+        wrong = sum(count for count, _ in texts)
+        yield Measured(queue, wrong, "; ".join(text for _, text in texts), partition=f"since {since:%F %T}")
+
+
+def raw_map_is_data(run: Run) -> Iterator[Measured]:
+    """Per queue: how far the position in raw's snapshot is from the end of the data and of the gaps."""
+    positions, raw = _published(run, RAW)
+    gaps = _spark(run).table(INGEST_GAPS.full_name).collect()
+    for queue, last in _last(raw, _since(run)).items():
+        position = positions.get(queue, Position(next=0))
+        after = [gap.to_offset for gap in gaps if _of(gap, queue, last.epoch)]
+        ends = [last.queue_offset + 1, *(end for end in after if end > last.queue_offset)]
+        if position.epoch > last.epoch:  # reset, and nothing read since
+            ends, last = [0, position.next], Row(epoch=position.epoch, queue_offset=-1)
+        off = min(abs(position.next - end) for end in ends)
+        off += abs(position.epoch - last.epoch)
+        yield Measured(
+            str(queue),
+            off,
+            f"the map says next {position.next} of epoch {position.epoch}, the data ends at "
+            f"{last.queue_offset} of epoch {last.epoch}",
+        )
+
+
+def events_map_is_data(run: Run) -> Iterator[Measured]:
+    """Per queue: records beyond the position in events' snapshot, and how far that is beyond raw's."""
+    events, records = _published(run, EVENTS)
+    raw, _ = _published(run, RAW)  # after events: an ingest that goes on meanwhile only moves it ahead
+    ends = _last(records, _since(run))
+    for queue in sorted(set(ends) | set(events)):
+        position, source = events.get(queue, Position(next=0)), raw.get(queue, Position(next=0))
+        last = ends.get(queue, Row(epoch=position.epoch, queue_offset=position.next - 1))
+        beyond = max(0, last.queue_offset + 1 - position.next) if last.epoch == position.epoch else 0
+        ahead = max(0, position.next - source.next) if source.epoch == position.epoch else 0
+        younger = max(0, last.epoch - position.epoch) + max(0, position.epoch - source.epoch)
+        yield Measured(
+            str(queue),
+            beyond + ahead + younger,
+            f"the map says next {position.next} of epoch {position.epoch}, raw's {source.next} of {source.epoch}; "
+            f"the records end at {last.queue_offset} of epoch {last.epoch}",
+        )
+
+
+def raw_is_in_events(run: Run) -> Iterator[Measured]:
+    """Per queue, of what was merged: messages whose records are not in events, and messages that only events has."""
+    since = _since(run)
+    positions, records = _published(run, EVENTS)
+    merged = pending(positions, {})
+    raw = within(_published(run, RAW)[1], merged)
+    first = _first(raw, since)
+    raw = _recent(raw, since, first)
+    # From raw's first message on: older ones may be in events alone, whose retention is longer.
+    records = _recent(within(records, merged), since, first)
+    alone_in_raw = F.when(F.col("in_events") == 0, F.col("queue_offset"))
+    lives = (
+        raw.select(*MESSAGE, F.lit(1).alias("in_raw"), F.lit(0).alias("in_events"))
+        .union(records.select(*MESSAGE, F.lit(0), F.lit(1)))
+        .groupBy(*MESSAGE)
+        .agg(F.max("in_raw").alias("in_raw"), F.max("in_events").alias("in_events"))
+        .groupBy(*LIFE)
+        .agg(
+            F.sum("in_raw").alias("messages"),
+            F.count_if(F.col("in_raw") == 0).alias("strange"),
+            F.min(alone_in_raw).alias("first"),
+            F.max(alone_in_raw).alias("last"),
+        )
+        .collect()
+    )
+    found: dict[str, Counter[str]] = {}
+    for life in lives:
+        counts = found.setdefault(str(_queue(life)), Counter())
+        counts += Counter(messages=life.messages, strange=life.strange)
+        if life["first"] is not None:  # most hold no record; bodies are read only now, and only of that span
+            span = [Range(_queue(life), life.epoch, life["first"], life["last"] + 1)]
+            counts["lost"] += (
+                within(raw, span).join(records, MESSAGE, "left_anti").where(least_records() > 0).count()
+            )
+    for queue, counts in sorted(found.items()):
+        text = f"{counts['messages']} messages: {counts['lost']} have records and none in events, "
+        text += f"{counts['strange']} are in events alone"
+        yield Measured(queue, counts["lost"] + counts["strange"], text, partition=f"since {since:%F %T}")
+
+
+def invalid_rate(run: Run) -> Iterator[Measured]:
+    """Per cluster and trace topic: the share of the records that no layout fits."""
+    since = run.now - timedelta(hours=run.settings.checks.window_hours)
+    rows = (
+        _spark(run)
+        .table(EVENTS.full_name)
+        .where(f"store_time >= {_literal(since)}")
+        .groupBy("cluster", "trace_topic")
+        .agg(F.count_if(F.col("record_type") == "Invalid").alias("invalid"), F.count("*").alias("records"))
+        .collect()
+    )
+    for row in rows:
+        entity = f"{row.cluster}/{row.trace_topic}"
+        yield rate(entity, row.invalid, row.records, "records are Invalid", run.settings)
+
+
+def body_errors(run: Run) -> Iterator[Measured]:
+    """Per cluster and trace topic: messages whose body could not be read."""
+    since = _literal(run.now - timedelta(hours=run.settings.checks.window_hours))
+    rows = (
+        _spark(run)
+        .table(RAW.full_name)
+        .where(f"ingested_at >= {since} and (store_time >= {since} or store_time is null)")
+        .where("body_error is not null")
+        .groupBy("cluster", "trace_topic")
+        .agg(F.count("*").alias("messages"), F.max("body_error").alias("reason"))
+        .collect()
+    )
+    for row in rows:
+        yield Measured(
+            f"{row.cluster}/{row.trace_topic}", row.messages, f"{row.messages} messages: {row.reason}"
+        )
+
+
+def ingest_gaps(run: Run) -> Iterator[Measured]:
+    """Per queue: offsets that the broker had deleted before they were read, found in the window."""
+    since = run.now - timedelta(hours=run.settings.checks.window_hours)
+    rows = _spark(run).table(INGEST_GAPS.full_name).where(f"detected_at >= {_literal(since)}").collect()
+    found: dict[str, int] = {}
+    for row in rows:
+        found[str(_queue(row))] = found.get(str(_queue(row)), 0) + row.to_offset - row.from_offset
+    for queue, offsets in sorted(found.items()):
+        yield Measured(queue, offsets, f"{offsets} trace messages are lost", partition=f"since {since:%F %T}")
+
+
+def _spark(run: Run) -> SparkSession:
+    assert run.spark is not None
+    return run.spark
+
+
+def _published(run: Run, table: Table) -> tuple[Positions, DataFrame]:
+    """The books and the rows of one snapshot of main, whatever is published meanwhile."""
+    books = booked(_spark(run), run.settings, table)
+    while books.head != head(run.settings, table):
+        books = booked(_spark(run), run.settings, table)
+    rows = _spark(run).read
+    if books.head is not None:
+        rows = rows.option("versionAsOf", books.head)
+    return books.positions, rows.table(table.full_name)
+
+
+def _since(run: Run) -> datetime:
+    return run.now - timedelta(days=run.settings.checks.integrity_days)
+
+
+def _literal(time: datetime) -> str:
+    return f"timestamp '{time:%Y-%m-%d %H:%M:%S}'"
+
+
+def _first(rows: DataFrame, since: datetime) -> DataFrame:
+    """Per life of a queue the first offset stored since then."""
+    recent = rows.where(f"store_time >= {_literal(since)}")
+    return recent.groupBy(*LIFE).agg(F.min("queue_offset").alias("first_recent"))
+
+
+def _recent(rows: DataFrame, since: datetime, first: DataFrame) -> DataFrame:
+    """Messages from `first` on; those that could not be taken apart have no store time."""
+    return (
+        rows.where(f"store_time >= {_literal(since)} or store_time is null")
+        .join(F.broadcast(first), LIFE, "inner")
+        .where("queue_offset >= first_recent")
+        .drop("first_recent")
+    )
+
+
+def _last(rows: DataFrame, since: datetime) -> dict[Queue, Row]:
+    """Per queue the last epoch and offset among the messages stored since then."""
+    last = F.max(F.struct("epoch", "queue_offset")).alias("last")
+    found = _recent(rows, since, _first(rows, since)).groupBy(*QUEUE).agg(last).orderBy(*QUEUE)
+    return {_queue(row): row["last"] for row in found.collect()}
+
+
+def _queue(row: Row) -> Queue:
+    return Queue(*(row[name] for name in QUEUE))
+
+
+def _of(gap: Row, queue: Queue, epoch: int) -> bool:
+    return _queue(gap) == queue and gap.epoch == epoch
+
+
+def _booked(gaps: list[Row], life: Row) -> int:
+    """Offsets of the booked gaps that lie between the first and the last offset of the life."""
+    spans = [
+        (max(gap.from_offset, life["first"]), min(gap.to_offset, life["last"] + 1))
+        for gap in gaps
+        if _of(gap, _queue(life), life.epoch)
+    ]
+    return sum(end - start for start, end in spans if end > start)

@@ -1,0 +1,186 @@
+"""Every check, in one table. docs/checks.md is made from it by `make checks`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from spark_jobs.checks import build, marts, records, service
+from spark_jobs.checks.check import Check, Measured, Run, Stage
+from spark_jobs.settings import Settings
+
+
+def _told(run: Run) -> Iterator[Measured]:
+    """Measured elsewhere: by Airflow's callbacks, and by the watchdog of itself."""
+    return iter(())
+
+
+_RAW, _EVENTS = "raw.trace_messages", "events.trace_records"
+
+CHECKS = (
+    Check(
+        *("offsets_contiguous", _RAW, "integrity", "critical", "pipeline", "merge"),
+        "an offset of a queue is missing and not booked in `ops.ingest_gaps`, or is there twice",
+        records.offsets_contiguous,
+    ),
+    Check(
+        *("raw_map_is_data", _RAW, "integrity", "critical", "pipeline", "merge"),
+        "the position that the snapshot carries is not where the queue's data and gaps end",
+        records.raw_map_is_data,
+    ),
+    Check(
+        *("events_map_is_data", _EVENTS, "integrity", "critical", "pipeline", "merge"),
+        "there are records beyond the position that the snapshot carries, or it is beyond that of raw",
+        records.events_map_is_data,
+    ),
+    Check(
+        *("raw_is_in_events", _EVENTS, "integrity", "critical", "pipeline", "merge"),
+        "a merged message with records has none in events, or events has records of a message that raw has not",
+        records.raw_is_in_events,
+    ),
+    Check(
+        *("ingest_gaps", "ops.ingest_gaps", "freshness", "critical", "pipeline", "merge"),
+        "the broker deleted messages of a queue before they were read",
+        records.ingest_gaps,
+    ),
+    Check(
+        *("body_errors", _RAW, "messaging", "warning", "pipeline", "merge"),
+        "a trace message's body could not be read",
+        records.body_errors,
+    ),
+    Check(
+        *("invalid_rate", _EVENTS, "messaging", "warning", "pipeline", "merge"),
+        "too large a share of a trace topic's records is Invalid",
+        records.invalid_rate,
+        "invalid_rate",
+    ),
+    Check(
+        *("dbt_tests", "marts", "integrity", "critical", "pipeline", "gate"),
+        "a model could not be built, or a test with severity `error` fails",
+        build.dbt_tests,
+    ),
+    Check(
+        *("row_count_drop", "marts", "integrity", "critical", "pipeline", "gate"),
+        "a fact was built with fewer rows than are published, though no history was taken away",
+        build.row_count_drop,
+        "row_count_drop",
+    ),
+    Check(
+        *("dbt_warnings", "marts", "messaging", "warning", "pipeline", "gate"),
+        "a test with severity `warn` fails",
+        build.dbt_warnings,
+    ),
+    Check(
+        *("unknown_layouts", "marts.invalid_records", "messaging", "warning", "pipeline", "marts"),
+        "clients write records of a type or a number of fields that no known layout has",
+        marts.unknown_layouts,
+    ),
+    Check(
+        *("completeness", "marts.trace_completeness", "messaging", "warning", "messaging", "marts"),
+        "too small a share of a cluster's consumer records arrived",
+        marts.completeness,
+        "completeness",
+        "below",
+    ),
+    Check(
+        *("clock_skew", "marts.clock_skew", "messaging", "warning", "messaging", "marts"),
+        "a client machine's clock is too far ahead, or its latencies are too far below zero",
+        marts.clock_skew,
+        "clock_skew_ms",
+    ),
+    Check(
+        *("duplicate_rate", "marts.duplicates", "messaging", "warning", "messaging", "marts"),
+        "too large a share of a group's deliveries has duplicates",
+        marts.duplicate_rate,
+        "duplicate_rate",
+    ),
+    Check(
+        *("orphan_rate", "marts.orphan_rate", "messaging", "critical", "messaging", "marts"),
+        "too large a share of a topic's messages is orphaned for a group",
+        marts.orphan_rate,
+        "orphan_rate",
+    ),
+    Check(
+        *("group_silent", "marts.fct_consume_attempts", "messaging", "critical", "messaging", "marts"),
+        "a consumer group of the look-back has made no attempt for so long, though its topics had sends",
+        marts.group_silent,
+        "group_silent_minutes",
+    ),
+    Check(
+        *("slo_burn_page", "marts.slo_burn", "messaging", "critical", "messaging", "marts"),
+        "an objective's error budget burns so fast that someone must look now",
+        marts.slo_burn_page,
+    ),
+    Check(
+        *("slo_burn_ticket", "marts.slo_burn", "messaging", "warning", "messaging", "marts"),
+        "an objective's error budget burns so that it will not last",
+        marts.slo_burn_ticket,
+    ),
+    Check(
+        *("ingest_silent", _RAW, "freshness", "critical", "pipeline", "watchdog"),
+        "nothing was published to raw or to events for so long",
+        service.ingest_silent,
+        "ingest_silent_minutes",
+    ),
+    Check(
+        *("marts_silent", "marts", "freshness", "critical", "pipeline", "watchdog"),
+        "no marts were published for so long",
+        service.marts_silent,
+        "marts_silent_minutes",
+    ),
+    Check(
+        *("freshness_raw", _RAW, "freshness", "critical", "pipeline", "watchdog"),
+        "a queue of a cluster has not been read completely for so long",
+        service.freshness_raw,
+        "freshness_raw_minutes",
+    ),
+    Check(
+        *("freshness_events", _EVENTS, "freshness", "critical", "pipeline", "watchdog"),
+        "what was read of a cluster has not been merged for so long",
+        service.freshness_events,
+        "freshness_events_minutes",
+    ),
+    Check(
+        *("freshness_marts", "marts", "freshness", "warning", "pipeline", "watchdog"),
+        "the watermark of the published marts is so long ago",
+        service.freshness_marts,
+        "freshness_marts_minutes",
+    ),
+    Check(
+        *("lag", _RAW, "freshness", "warning", "pipeline", "watchdog"),
+        "too many messages of a queue wait to be read, or a cluster's brokers cannot be asked",
+        service.lag,
+        "lag_messages",
+    ),
+    Check(
+        *("retention_headroom", _RAW, "freshness", "critical", "pipeline", "watchdog"),
+        "the broker will soon delete messages of a queue that were not read",
+        service.retention_headroom,
+        "retention_headroom_hours",
+        "below",
+    ),
+    Check(
+        *("watchdog", "ops.check_results", "freshness", "critical", "pipeline", "airflow"),
+        "the watchdog could not make its checks, or not book them",
+        _told,
+    ),
+    Check(
+        *("task_failed", "airflow", "freshness", "critical", "pipeline", "airflow"),
+        "a task of a DAG has failed, and was not cleared since",
+        _told,
+    ),
+)
+
+BY_NAME = {check.name: check for check in CHECKS}
+
+
+def of_stage(settings: Settings, *stages: Stage) -> list[Check]:
+    """The checks that are made there.
+
+    Raises:
+        ValueError: the settings name a check that is not there.
+    """
+    named = {*settings.checks.off, *settings.checks.severity}
+    named |= {key.partition(":")[0] for key in settings.checks.of_entity}
+    if unknown := sorted(named - set(BY_NAME)):
+        raise ValueError(f"the settings (checks) name {', '.join(unknown)}; there are {', '.join(BY_NAME)}")
+    return [check for check in CHECKS if check.stage in stages and check.name not in settings.checks.off]

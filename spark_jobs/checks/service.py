@@ -1,0 +1,158 @@
+"""Checks of the service, against the clock and the brokers; made by the watchdog, which needs no Spark."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+
+from pyiceberg.exceptions import NoSuchTableError
+from pyiceberg.table.snapshots import Operation
+
+from spark_jobs.catalog import lake, summary_with
+from spark_jobs.checks.check import Measured, Run
+from spark_jobs.ingest.positions import OFFSETS, Position, Positions, Queue, from_json, watermarks
+from spark_jobs.ingest.source import TopicSource
+from spark_jobs.publish.inputs import WATERMARKS
+from spark_jobs.rocketmq.errors import RocketMQError
+from spark_jobs.settings import Cluster
+from spark_jobs.tables import EVENTS, RAW, Table
+
+# All marts are published together; any of them tells when.
+_A_MART = Table("marts.fct_sends", "", ())
+# A queue that was not read yet; it will be from where the broker's messages begin.
+_UNREAD = Position(next=0)
+
+
+def freshness_raw(run: Run) -> Iterator[Measured]:
+    """Per cluster: minutes since the time up to which its trace topics were read."""
+    return _ages(run, watermarks(_positions(run, RAW)), "was read")
+
+
+def freshness_events(run: Run) -> Iterator[Measured]:
+    """Per cluster: minutes since the time up to which its records were merged."""
+    return _ages(run, watermarks(_positions(run, EVENTS)), "is in events")
+
+
+def freshness_marts(run: Run) -> Iterator[Measured]:
+    """Per cluster: minutes since the watermark of the published marts."""
+    marks = json.loads(summary_with(run.settings, _A_MART, WATERMARKS).get(WATERMARKS, "{}"))
+    ms = {cluster: _ms(datetime.fromisoformat(at).replace(tzinfo=UTC)) for cluster, at in marks.items()}
+    return _ages(run, ms, "is in the marts")
+
+
+def ingest_silent(run: Run) -> Iterator[Measured]:
+    """Minutes since raw or events was last published, whichever is longer ago; each run publishes both."""
+    return iter([_silence(run, OFFSETS, RAW, EVENTS)])
+
+
+def marts_silent(run: Run) -> Iterator[Measured]:
+    """Minutes since the marts were last published."""
+    return iter([_silence(run, WATERMARKS, _A_MART)])
+
+
+def lag(run: Run) -> Iterator[Measured]:
+    """Per queue: messages that the broker has and raw has not."""
+
+    def measure(source: TopicSource, queue: Queue, position: Position) -> Measured:
+        bounds = source.bounds(queue)
+        unread = max(0, bounds.max_offset - position.next)
+        return Measured(
+            str(queue), unread, f"read up to {position.next - 1}, the broker ends at {bounds.max_offset - 1}"
+        )
+
+    return _of_queues(run, measure, to_blame=True)
+
+
+def retention_headroom(run: Run) -> Iterator[Measured]:
+    """Per queue: hours until the broker deletes the first message that was not read."""
+    hours = run.settings.checks.broker_retention_hours
+
+    def measure(source: TopicSource, queue: Queue, position: Position) -> Measured:
+        bounds = source.bounds(queue)
+        if position != _UNREAD and position.next < bounds.min_offset:
+            gone = bounds.min_offset - position.next
+            return Measured(
+                str(queue), 0.0, f"{gone} messages from offset {position.next} are deleted already"
+            )
+        start = max(position.next, bounds.min_offset)
+        first = source.message_at(queue, start) if start < bounds.max_offset else None
+        if first is None:
+            return Measured(str(queue), hours, "nothing is unread")
+        age = (_ms(run.now) - first.store_time) / 3_600_000
+        text = f"offset {start} was stored {age:.1f} h ago; the broker keeps messages for {hours:g} h"
+        return Measured(str(queue), hours - age, text)
+
+    return _of_queues(run, measure)
+
+
+def _of_queues(
+    run: Run, measure: Callable[[TopicSource, Queue, Position], Measured], to_blame: bool = False
+) -> Iterator[Measured]:
+    """What is measured of each queue; of one that cannot be asked nothing is known. `to_blame`: its cluster fails."""
+    booked = _positions(run, RAW)
+    for cluster in run.settings.clusters:
+        known = [q for q, p in booked.items() if q.cluster == cluster.name and not p.retired]
+        failures: dict[str, str] = {}
+        with TopicSource(cluster, run.settings.extract) as source:
+            for queue in _routed(source, cluster, failures):
+                try:
+                    yield measure(source, queue, booked.get(queue, _UNREAD))
+                    known = [each for each in known if each != queue]
+                except RocketMQError as error:
+                    failures[str(queue)] = str(error)
+        for queue in known:
+            yield Measured(str(queue), None, "its broker could not be asked", "unknown")
+        if failures and to_blame:
+            yield Measured(cluster.name, None, "; ".join(failures.values())[:1000])
+
+
+def _routed(source: TopicSource, cluster: Cluster, failures: dict[str, str]) -> list[Queue]:
+    found: list[Queue] = []
+    for topic in cluster.topics:
+        try:
+            found += source.queues(topic)
+        except RocketMQError as error:
+            failures[topic] = str(error)
+    return found
+
+
+def _positions(run: Run, table: Table) -> Positions:
+    summary = summary_with(run.settings, table, OFFSETS)
+    return from_json(summary[OFFSETS]) if summary else {}
+
+
+def _ages(run: Run, marks: dict[str, int], what: str) -> Iterator[Measured]:
+    for cluster in sorted(each.name for each in run.settings.clusters):
+        if not marks.get(cluster):
+            yield Measured(cluster, None, f"nothing of it {what} yet, or a queue of it never was")
+            continue
+        complete_to = datetime.fromtimestamp(marks[cluster] / 1000, UTC)
+        minutes = (run.now - complete_to).total_seconds() / 60
+        yield Measured(cluster, minutes, f"what was stored up to {complete_to:%F %T} UTC {what}")
+
+
+def _silence(run: Run, carried: str, *tables: Table) -> Measured:
+    """Minutes since the longest silent of the tables was published: the snapshots that carry the property tell."""
+    published: dict[str, datetime] = {}
+    for table in tables:
+        try:
+            snapshots = lake(run.settings).load_table(table.name).snapshots()
+        except NoSuchTableError:
+            snapshots = []
+        times = [
+            each.timestamp_ms
+            for each in snapshots
+            if each.summary
+            and carried in each.summary.additional_properties
+            and each.summary.operation != Operation.REPLACE
+        ]
+        if not times:
+            return Measured(None, None, f"lake.{table.name}: nothing was ever published")
+        published[f"lake.{table.name}"] = datetime.fromtimestamp(max(times) / 1000, UTC)
+    name, at = min(published.items(), key=lambda each: each[1])
+    return Measured(None, (run.now - at).total_seconds() / 60, f"{name} was last published at {at:%F %T} UTC")
+
+
+def _ms(time: datetime) -> int:
+    return int(time.timestamp() * 1000)

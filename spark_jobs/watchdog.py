@@ -1,0 +1,61 @@
+"""Job: look after the others, without Spark: freshness, lag, retention headroom; keep alerts alive; beat.
+
+It tells people when the ingest or the marts have gone silent, however they died, and when it cannot look itself.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import uuid
+from datetime import UTC, datetime
+from functools import partial
+
+from spark_jobs.alerts import notebook, rounds
+from spark_jobs.alerts.http import NotDelivered, request
+from spark_jobs.alerts.tell import Told, tell
+from spark_jobs.checks.check import Measured, Run, judge
+from spark_jobs.checks.registry import BY_NAME, of_stage
+from spark_jobs.failures import told as told_of_failure
+from spark_jobs.settings import Settings
+
+
+def watch(settings: Settings, now: datetime, run_id: str) -> list[str]:
+    """Make the watchdog's checks, book them, deliver what waits, and beat; returns what went wrong.
+
+    A beat (a GET of `alerts.heartbeat_url`) says that all of it went well: its absence is the outside's alarm.
+    """
+    wrong: list[str] = []
+    try:
+        _, told = rounds.make(of_stage(settings, "watchdog"), Run(settings, now), run_id)
+        wrong += _undelivered(told)
+    except Exception as error:  # whatever it is, somebody must hear of it
+        wrong.append(f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0][:500]}")
+    # What is wrong with the book cannot stand in the book.
+    itself = judge(BY_NAME["watchdog"], [Measured(None, len(wrong), "; ".join(wrong) or "well")], settings)
+    file = settings.home / "watchdog" / "alerts.json"
+    wrong += _undelivered(tell(partial(notebook.change, file), [itself], settings, now))
+    if settings.alerts.heartbeat_url and not wrong:
+        try:
+            request("GET", settings.alerts.heartbeat_url)
+        except NotDelivered as error:
+            wrong.append(f"heartbeat: {error}")
+    return wrong
+
+
+def _undelivered(told: Told) -> list[str]:
+    return [f"sink {name} was not told: {why}" for name, why in told.undelivered.items()]
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--run-id", default=uuid.uuid4().hex, help="stands in each result that is booked")
+    args = parser.parse_args(argv)
+    wrong = watch(Settings(), datetime.now(UTC), args.run_id)
+    for each in wrong:
+        print(f"failed: {each}", file=sys.stderr)
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(told_of_failure(main))

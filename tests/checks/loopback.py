@@ -1,0 +1,108 @@
+"""Servers on loopback: one that takes whatever it is sent, and a real Alertmanager."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from sandbox import leash
+
+BINARY = "prometheus-alertmanager"
+
+
+@dataclass
+class Receiver:
+    """What was sent to it, and what it answers: the statuses in `answers`, one each, then 200."""
+
+    url: str = ""
+    requests: list[tuple[str, str, Any]] = field(default_factory=list)
+    answers: list[int] = field(default_factory=list)
+
+    def bodies(self, path: str) -> list[Any]:
+        return [body for _, where, body in self.requests if where == path]
+
+
+@contextmanager
+def receiver() -> Iterator[Receiver]:
+    found = Receiver()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            text = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            found.requests.append((self.command, self.path, json.loads(text) if text else None))
+            self.send_response(found.answers.pop(0) if found.answers else 200)
+            self.end_headers()
+
+        do_GET = do_POST
+
+        def log_message(self, *_: object) -> None:
+            """The tests look at the requests themselves."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    found.url = f"127.0.0.1:{server.server_port}"
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield found
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+@contextmanager
+def alertmanager(folder: Path, webhook: str, resolve_timeout: str) -> Iterator[str]:
+    """A real Alertmanager that tells the webhook at once of each alert on its own; yields its base URL."""
+    folder.mkdir(parents=True, exist_ok=True)
+    config = {
+        "global": {"resolve_timeout": resolve_timeout},
+        "route": {
+            **{"receiver": "hook", "group_by": ["..."], "group_wait": "0s"},
+            **{"group_interval": "1s", "repeat_interval": "1h"},
+        },
+        "receivers": [{"name": "hook", "webhook_configs": [{"url": f"http://{webhook}/hook"}]}],
+    }
+    (folder / "alertmanager.yml").write_text(json.dumps(config))
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    command = [
+        str(shutil.which(BINARY)),
+        f"--config.file={folder / 'alertmanager.yml'}",
+        f"--storage.path={folder / 'data'}",
+        f"--web.listen-address=127.0.0.1:{port}",
+        "--cluster.listen-address=",
+    ]
+    url = f"http://127.0.0.1:{port}"
+    with (folder / "log").open("w") as log:
+        process = leash.spawn(command, stdout=log, stderr=subprocess.STDOUT)
+        try:
+            until(lambda: _answers(f"{url}/-/ready"), 30, f"Alertmanager is not ready: see {folder / 'log'}")
+            yield url
+        finally:
+            leash.end(process, grace_seconds=5)
+
+
+def _answers(url: str) -> bool:
+    try:
+        return httpx.get(url).is_success
+    except httpx.HTTPError:
+        return False
+
+
+def until(holds: Callable[[], bool], seconds: float, otherwise: str) -> None:
+    end = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < end, otherwise
+        time.sleep(0.1)

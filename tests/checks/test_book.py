@@ -1,0 +1,125 @@
+"""`lake.ops.alerts` and a real Alertmanager: from data that is broken to people, and back."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+import time
+from datetime import UTC, datetime
+
+import httpx
+import pytest
+
+from spark_jobs.alerts import book, rounds
+from spark_jobs.alerts.alert import advance
+from spark_jobs.checks.check import Run
+from spark_jobs.checks.registry import BY_NAME
+from spark_jobs.settings import Alerts, Checks
+from tests.checks.loopback import BINARY, alertmanager, receiver, until
+from tests.checks.test_alerts import SETTINGS, found, minute
+from tests.checks.world import WELL
+
+RESOLVE_SECONDS = 2
+
+
+def test_two_writers_at_once_lose_nothing(told, watched):
+    """Each of them reads, changes and writes the whole table."""
+    ready = threading.Barrier(4)
+    failed: list[Exception] = []
+
+    def write(n: int) -> None:
+        try:
+            ready.wait()
+            book.change(
+                watched,
+                lambda alerts: advance(
+                    alerts, [found((f"w{n}", False), complete=False)], SETTINGS, minute(n)
+                ),
+            )
+        except Exception as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=write, args=(n,)) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failed == []
+    assert {alert.entity for alert in book.read(watched)} == {"w0", "w1", "w2", "w3"}
+    rows = told.sql("select entity, state, `table`, `class` from lake.ops.alerts order by entity").collect()
+    assert [tuple(row) for row in rows] == [
+        (f"w{n}", "open", "marts.orphan_rate", "messaging") for n in range(4)
+    ]
+    before = told.sql("select count(*) from lake.ops.alerts.snapshots").first()[0]
+    book.change(watched, lambda alerts: alerts)
+    assert told.sql("select count(*) from lake.ops.alerts.snapshots").first()[0] == before
+    book.change(watched, lambda alerts: [])
+
+
+@pytest.fixture
+def hook():
+    with receiver() as started:
+        yield started
+
+
+@pytest.mark.skipif(
+    shutil.which(BINARY) is None, reason=f"LOUD SKIP: install Debian's {BINARY} for this test"
+)
+def test_a_fault_is_one_alert_in_alertmanager_for_as_long_as_it_stands(told, watched, hook, tmp_path):
+    """The offsets of cluster `well` are whole, broken, left alone, and whole again."""
+    with alertmanager(tmp_path / "am", hook.url, f"{RESOLVE_SECONDS}s") as url:
+        ours = watched.model_copy(
+            update={
+                "alerts": Alerts(alertmanager=[url], interval_seconds=60),
+                "checks": Checks(integrity_days=36_500),  # of the world's time, and now is now
+            }
+        )
+
+        def check() -> None:
+            run = Run(ours, datetime.now(UTC), told)
+            made, undelivered = rounds.make([BY_NAME["offsets_contiguous"]], run, "run")
+            assert undelivered.undelivered == {}
+
+        def firing() -> list[dict]:
+            alerts = httpx.get(f"{url}/api/v2/alerts?active=true").json()
+            return [alert for alert in alerts if alert["labels"]["entity"] == str(WELL)]
+
+        def notified() -> list[str]:
+            told_of = [alert for body in hook.bodies("/hook") for alert in body["alerts"]]
+            return [each["status"] for each in told_of if each["labels"]["entity"] == str(WELL)]
+
+        check()
+        assert firing() == []
+
+        told.sql("delete from lake.raw.trace_messages where cluster = 'well' and queue_offset = 3")
+        check()
+        (alert,) = firing()
+        assert alert["annotations"]["identity"] == f"local:raw.trace_messages:offsets_contiguous:{WELL}"
+        assert alert["annotations"]["runbook_url"] == "docs/runbooks/offsets_contiguous.md"
+        assert (alert["labels"]["severity"], alert["labels"]["route"]) == ("critical", "pipeline")
+        until(lambda: notified() == ["firing"], 10, "nobody was told")
+
+        check()
+        time.sleep(2 * RESOLVE_SECONDS)
+        assert [each["fingerprint"] for each in firing()] == [alert["fingerprint"]]
+        assert notified() == ["firing"]
+
+        told.sql(
+            "insert into lake.raw.trace_messages select * from lake.raw.trace_messages version as of "
+            f"{_first_snapshot(told)} where cluster = 'well' and queue_offset = 3"
+        )
+        check()
+        until(lambda: notified() == ["firing", "resolved"], 10, "nobody was told of the end")
+        assert firing() == []
+        states = [(a.state, a.resolution) for a in book.read(ours) if a.entity == str(WELL)]
+        assert states == [("resolved", "passed")]
+        results = told.sql(
+            f"select passed, value from lake.ops.check_results where entity = '{WELL}' order by evaluated_at"
+        ).collect()
+        assert [tuple(row) for row in results] == [(True, 0), (False, 1), (False, 1), (True, 0)]
+
+
+def _first_snapshot(spark) -> int:
+    return spark.sql(
+        "select snapshot_id from lake.raw.trace_messages.snapshots order by committed_at limit 1"
+    ).first()[0]

@@ -1,0 +1,229 @@
+"""Every check fails where it must, and passes where it must."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+
+import pytest
+
+from docs.checks import PAGE, RUNBOOKS, render
+from spark_jobs.checks.check import Check, Evaluation, Measured, Run, judge
+from spark_jobs.checks.evaluate import evaluate, refusing
+from spark_jobs.checks.registry import BY_NAME, CHECKS, of_stage
+from spark_jobs.publish import branches
+from spark_jobs.publish.models import Build, Node
+from spark_jobs.settings import Checks, Settings
+from tests.checks.world import NOW, SICK, WELL, ms
+from tests.rocketmq.test_lag import CASES as AT_A_BROKER
+
+BRANCH = "build_smaller"
+
+
+@dataclass(frozen=True)
+class Case:
+    """An entity that makes the check fail with that value, and one that lets it pass; None: nothing failed at all."""
+
+    fails: str | None
+    value: float | None
+    passes: str | None
+
+
+def of_queue(value: float | None) -> Case:
+    return Case(str(SICK), value, str(WELL))
+
+
+def of_cluster(value: float | None) -> Case:
+    return Case("sick", value, "well")
+
+
+CASES = {
+    "offsets_contiguous": of_queue(2),  # 4 is missing, 5 there twice
+    "raw_map_is_data": of_queue(2),  # the map says 12, the data ends at 9
+    "events_map_is_data": of_queue(3),  # a record at 14, the map says 12
+    "raw_is_in_events": of_queue(2),  # 3 and 7 have no records
+    "ingest_gaps": Case(str(replace(SICK, queue_id=1)), 70, None),
+    "body_errors": Case(f"sick/{SICK.trace_topic}", 1, None),
+    "invalid_rate": Case(f"sick/{SICK.trace_topic}", 9 / 24, f"well/{SICK.trace_topic}"),
+    "dbt_tests": Case("bad_test", 3, "good_test"),
+    "row_count_drop": Case("marts.fct_sends", 0.5, "marts.fct_consume_attempts"),
+    "dbt_warnings": Case("warning_test", 2, None),
+    "unknown_layouts": Case("sick/field_count:99", 4, None),
+    "completeness": of_cluster(0.7),
+    "clock_skew": Case("sick/10.0.0.7", 45_000, "well/10.0.0.7"),
+    "duplicate_rate": Case("sick/g", 0.2, "well/g"),
+    "orphan_rate": Case("sick/orders/g", 0.09, "well/orders/g"),
+    "group_silent": Case("sick/g", 180, "well/g"),
+    "slo_burn_page": Case("sick/success", 1, "well/success"),
+    "slo_burn_ticket": Case("sick/success", 1, "well/success"),
+    "freshness_raw": of_cluster(300),
+    "freshness_events": of_cluster(300),
+    "freshness_marts": of_cluster(540),
+}
+# These judge the lake as a whole: they are made twice, see below.
+SILENCE = {"ingest_silent", "marts_silent"}
+# What Airflow and the watchdog tell of themselves; see test_watchdog.py.
+TOLD = {"watchdog", "task_failed"}
+
+
+def node(name: str, status: str, failures: int = 0) -> Node:
+    return Node(name, "test", status, f"Got {failures} results", 0.1, failures)
+
+
+BUILD = Build(
+    [
+        node("good_test", "pass"),
+        node("bad_test", "fail", 3),
+        node("warning_test", "warn", 2),
+        node("unknown_layouts", "warn", 1),
+        node("behind_the_bad_test", "skipped"),
+    ],
+    [],
+    1.0,
+)
+
+
+@pytest.fixture(scope="module")
+def run(told, watched) -> Run:
+    """Of the marts as they were built on a branch: half of the sends are gone."""
+    for name in ("marts.fct_sends", "marts.fct_consume_attempts"):
+        told.sql(f"alter table lake.{name} create branch {BRANCH}")
+    told.sql(f"delete from lake.marts.fct_sends.branch_{BRANCH} where cluster = 'sick'")
+    marks = {"sick": ms(NOW), "well": ms(NOW)}
+    yield Run(watched, NOW, told, marks, BUILD, BRANCH)
+    branches.drop_all(told, ["marts.fct_sends", "marts.fct_consume_attempts"])
+
+
+@pytest.fixture(scope="module")
+def found(run) -> dict[str, Evaluation]:
+    return {each.check.name: each for each in evaluate((BY_NAME[name] for name in CASES), run)}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_check_fails_where_it_must_and_only_there(found, name):
+    case, results = CASES[name], {result.entity: result for result in found[name].results}
+    assert [result.entity for result in found[name].failures] == [case.fails], found[name]
+    assert results[case.fails].value == pytest.approx(case.value)
+    if case.passes:
+        assert results[case.passes].passed is True, results[case.passes]
+
+
+@pytest.mark.parametrize("name", sorted(SILENCE))
+def test_silence_is_measured_from_the_last_publication(told, watched, name):
+    check = BY_NAME[name]
+    last = told.sql(
+        "select max(committed_at) from lake.marts.fct_sends.snapshots where parent_id is null"
+    ).first()[0]
+    seconds = last.timestamp()
+    for minutes, passed in ((5, True), (50, False)):
+        now = NOW.fromtimestamp(seconds + minutes * 60, NOW.tzinfo)
+        (result,) = judge(check, check.measure(Run(watched, now)), watched).results
+        assert (result.passed, round(result.value)) == (passed, minutes), result
+
+
+def test_a_lake_where_nothing_was_ever_published_is_silent(tmp_path):
+    empty = Settings(home=tmp_path)
+    for name in sorted(SILENCE):
+        (result,) = judge(BY_NAME[name], BY_NAME[name].measure(Run(empty, NOW)), empty).results
+        assert result.passed is False
+        assert "nothing was ever published" in result.detail
+
+
+def test_every_check_has_a_case():
+    covered = {*CASES, *SILENCE, *TOLD, *AT_A_BROKER}
+    assert covered == set(BY_NAME)
+    print(f"\n{len(covered)} of {len(CHECKS)} checks: 100 %")
+
+
+def test_only_integrity_forbids_a_publication(found):
+    refused = refusing(found.values())
+    assert {line.partition(" ")[0].rstrip(":") for line in refused} == {
+        *("offsets_contiguous", "raw_map_is_data", "events_map_is_data", "raw_is_in_events"),
+        *("dbt_tests", "row_count_drop"),
+    }
+    assert not replace(BUILD, nodes=[], refused=refused).passed
+    assert Build([], [], 1.0).passed
+
+
+def test_nothing_is_said_of_a_skipped_test(found):
+    (skipped,) = [r for r in found["dbt_tests"].results if r.entity == "behind_the_bad_test"]
+    assert skipped.passed is None
+    assert not found["dbt_tests"].complete
+
+
+def test_rows_that_were_taken_away_on_purpose_are_no_drop(run, told):
+    """A book of replays, erasures or retention that gained an entry since the fact was published."""
+    told.sql("insert into lake.ops.replaced_records (cluster) values ('sick')")
+    (result,) = [
+        each
+        for each in judge(
+            BY_NAME["row_count_drop"], BY_NAME["row_count_drop"].measure(run), run.settings
+        ).results
+        if each.entity == "marts.fct_sends"
+    ]
+    assert result.passed
+    assert "lake.ops.replaced_records" in result.detail
+
+
+def test_a_check_that_raises_fails_alone(run):
+    def broken(_):
+        raise ValueError("no such thing\nand more")
+
+    bad = replace(BY_NAME["body_errors"], measure=broken)
+    first, second = evaluate([bad, BY_NAME["ingest_gaps"]], run)
+    assert [(r.entity, r.passed, r.detail) for r in first.results] == [
+        (None, False, "could not be made: ValueError: no such thing")
+    ]
+    assert not first.complete
+    assert second.failures[0].value == 70
+
+
+def test_limits_and_severities_come_from_the_settings():
+    check = BY_NAME["orphan_rate"]
+    ours = Settings(
+        checks=Checks(orphan_rate=0.5, of_entity={"orphan_rate:b": 0.1}, severity={"orphan_rate": "info"})
+    )
+    judged = judge(check, [Measured("a", 0.3), Measured("b", 0.3)], ours)
+    assert [(r.entity, r.threshold, r.passed) for r in judged.results] == [
+        ("a", 0.5, True),
+        ("b", 0.1, False),
+    ]
+    assert judged.severity == "info"
+    with pytest.raises(ValueError, match="name nonsense; there are offsets_contiguous, "):
+        of_stage(Settings(checks=Checks(off=["nonsense"])), "merge")
+    assert check not in of_stage(Settings(checks=Checks(off=["orphan_rate"])), "marts")
+
+
+@pytest.mark.parametrize("check", [each for each in CHECKS if each.limit], ids=lambda check: check.name)
+def test_a_limit_itself_passes(check: Check):
+    limit = Checks.model_fields[check.limit].default
+    beyond = limit * 1.1 if check.fails == "above" else limit * 0.9
+    results = judge(check, [Measured("at", limit), Measured("beyond", beyond)], Settings()).results
+    assert [r.passed for r in results] == [True, False]
+
+
+def test_each_check_has_a_runbook_and_each_runbook_a_check():
+    assert {file.stem for file in RUNBOOKS.glob("*.md")} == set(BY_NAME)
+    for file in RUNBOOKS.glob("*.md"):
+        text = file.read_text()
+        assert text.startswith(f"# {file.stem}: ")
+        for part in ("## What it means", "## How to see it", "## What to do", "## When to leave it"):
+            assert part in text, file
+        for link in re.findall(r"\]\(([^)]+\.md)\)", text):
+            assert (RUNBOOKS / link).is_file(), (file, link)
+
+
+def test_the_statements_of_the_runbooks_can_be_run(told):
+    """They are analysed against the tables that there are; marts that the world has not are left out."""
+    known = 0
+    for file in RUNBOOKS.glob("*.md"):
+        for statement in re.findall(r"```sql\n(.*?)```", file.read_text(), re.DOTALL):
+            tables = set(re.findall(r"lake\.(marts\.\w+)", statement))
+            if all(told.catalog.tableExists(f"lake.{table}") for table in tables):
+                told.sql(statement).schema  # noqa: B018
+                known += 1
+    assert known >= 20
+
+
+def test_the_page_of_the_checks_is_up_to_date():
+    assert PAGE.read_text() == render(), "run `make checks`"

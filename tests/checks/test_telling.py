@@ -1,0 +1,109 @@
+"""Sinks are told, later if they do not answer, and nobody sees their addresses."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import asdict
+from datetime import timedelta
+from functools import partial
+
+import pytest
+
+from spark_jobs.alerts import notebook
+from spark_jobs.alerts.tell import LEASE, tell
+from spark_jobs.settings import Alerts, Settings
+from tests.checks.loopback import receiver
+from tests.checks.test_alerts import found, minute
+
+SECRETS = ("hush-7", "tok-9")
+
+
+@pytest.fixture
+def store(tmp_path):
+    return partial(notebook.change, tmp_path / "alerts.json")
+
+
+@pytest.fixture
+def hook():
+    with receiver() as started:
+        yield started
+
+
+def settings(**alerts) -> Settings:
+    return Settings(environment="prod", alerts=Alerts(**alerts))
+
+
+def test_apprise_is_told_once_of_a_fault_and_once_of_its_end(store, hook):
+    ours = settings(
+        apprise={"messaging": [f"json://{hook.url}/chat"], "pipeline": [f"json://{hook.url}/other"]}
+    )
+    for n, passed in enumerate((False, False, True, True)):
+        tell(store, [found(("a", passed), ("b", passed))], ours, minute(n))
+    assert [body["title"] for body in hook.bodies("/chat")] == [
+        "[CRITICAL] prod orphan_rate: 2 alerts",
+        "[RESOLVED] prod orphan_rate: 2 alerts",
+    ]
+    assert hook.bodies("/other") == []
+
+
+def test_an_undelivered_alert_goes_out_later(store, hook):
+    ours = settings(apprise={"messaging": [f"json://{hook.url}/x", f"json://{hook.url}/y"]})
+    hook.answers = [500, 500, 500]  # the first address, three times
+    told = tell(store, [found(("a", False))], ours, minute(0))
+    assert told.undelivered == {"apprise messaging 1": "refused, 3 times"}
+    assert (len(hook.bodies("/x")), len(hook.bodies("/y"))) == (3, 1)
+    # Whoever is to deliver it has it for a while; then any run does, also one without results.
+    tell(store, [], ours, minute(0) + LEASE - timedelta(seconds=1))
+    assert len(hook.bodies("/x")) == 3
+    assert tell(store, [], ours, minute(0) + LEASE).undelivered == {}
+    assert (len(hook.bodies("/x")), len(hook.bodies("/y"))) == (4, 1)
+    tell(store, [], ours, minute(9))
+    assert (len(hook.bodies("/x")), len(hook.bodies("/y"))) == (4, 1)
+
+
+def test_without_sinks_the_alert_is_logged_and_waits(store, hook, caplog):
+    with caplog.at_level(logging.INFO):
+        tell(store, [found(("a", False))], settings(), minute(0))
+    assert "alert: prod:marts.orphan_rate:orphan_rate:a" in caplog.text
+    tell(store, [], settings(apprise={"messaging": [f"json://{hook.url}/late"]}), minute(60))
+    assert len(hook.bodies("/late")) == 1
+
+
+@pytest.mark.parametrize(
+    "sinks",
+    [
+        {"apprise": {"messaging": ["json://user:hush-7@{url}/tok-9"]}},
+        {"alertmanager": ["http://user:hush-7@{url}/tok-9"]},
+        {"apprise": {"messaging": ["nosuchservice://hush-7/tok-9"]}},
+        {"alertmanager": ["http://hush-7:tok-9"]},
+    ],
+    ids=["apprise", "alertmanager", "unknown_service", "no_url"],
+)
+@pytest.mark.parametrize("answers", [200, 500, 404])
+def test_a_secret_in_an_address_is_never_shown(tmp_path, hook, caplog, capfd, sinks, answers):
+    text = {name: repr(value).replace("{url}", hook.url) for name, value in sinks.items()}
+    ours = settings(**{name: eval(value) for name, value in text.items()})  # noqa: S307
+    hook.answers = [answers] * 3
+    caplog.set_level(logging.DEBUG)
+    file = tmp_path / "alerts.json"
+    told = tell(partial(notebook.change, file), [found(("a", False))], ours, minute(0))
+    shown = [
+        caplog.text,
+        file.read_text(),
+        repr(told),
+        repr(ours),
+        str(ours.model_dump()),
+        *capfd.readouterr(),
+    ]
+    assert not [secret for secret in SECRETS for each in shown if secret in each]
+    if answers != 200:
+        assert set(told.undelivered) & {"apprise messaging 1", "alertmanager 1"}
+
+
+def test_the_notebook_reads_what_it_wrote(store):
+    ours = settings()
+    tell(store, [found(("a", False), ("b", False))], ours, minute(0))
+    tell(store, [found(("a", True), ("b", False))], ours, minute(1))
+    again = store(lambda alerts: alerts)
+    assert [(a.entity, a.state) for a in again] == [("b", "open"), ("a", "resolved")]
+    assert asdict(again[1])["resolved_at"] == minute(1)

@@ -1,0 +1,146 @@
+"""The watchdog needs none of the rest: it tells when the others are silent, and when it cannot look."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from spark_jobs.alerts import book, tasks
+from spark_jobs.catalog import head
+from spark_jobs.settings import PROJECT, Alerts, Catalog, Settings
+from spark_jobs.tables import RAW
+from spark_jobs.watchdog import watch
+from tests.checks.loopback import receiver, until
+
+
+@pytest.fixture
+def hook():
+    with receiver() as started:
+        yield started
+
+
+@pytest.fixture
+def ours(told, settings, hook, tmp_path):
+    """A watchdog over the lake of the tests, with state, a chat and a dead-man's switch of its own."""
+    book.change(settings, lambda alerts: [])
+    return Settings(
+        home=tmp_path,
+        catalog=Catalog(uri=settings.catalog_uri, warehouse=settings.warehouse),
+        alerts=Alerts(
+            apprise={"pipeline": [f"json://{hook.url}/chat"]}, heartbeat_url=f"http://{hook.url}/beat/1"
+        ),
+    )
+
+
+def titles(hook) -> list[str]:
+    return [body["title"] for body in hook.bodies("/chat")]
+
+
+def test_where_all_is_well_it_beats_and_tells_nobody(told, ours, hook):
+    assert watch(ours, datetime.now(UTC), "calm") == []
+    assert hook.requests == [("GET", "/beat/1", None)]
+    rows = told.sql(
+        "select check, passed, owner, runbook from lake.ops.check_results where run = 'calm'"
+    ).collect()
+    assert {row.check for row in rows} == {
+        *("ingest_silent", "marts_silent", "freshness_raw", "freshness_events", "freshness_marts"),
+        *("lag", "retention_headroom"),
+    }
+    assert all(row.passed for row in rows)
+    assert all((row.owner, row.runbook) == ("data-platform", f"docs/runbooks/{row.check}.md") for row in rows)
+
+
+def test_it_pages_when_a_running_task_was_killed(ours, hook):
+    """A merge is killed with SIGKILL while it starts: it tells nobody, and publishes nothing ever after."""
+    before = head(ours, RAW)
+    environment = os.environ | {
+        **{"TRACE_HOME": str(ours.home), "PYTHONPATH": str(PROJECT)},
+        **{"TRACE_CATALOG__URI": ours.catalog_uri, "TRACE_CATALOG__WAREHOUSE": ours.warehouse},
+    }
+    task = subprocess.Popen(
+        [sys.executable, "-m", "spark_jobs.merge"],
+        env=environment,
+        start_new_session=True,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    until(lambda: _has_java(task.pid), 60, "the merge did not start")
+    os.killpg(task.pid, signal.SIGKILL)
+    assert task.wait() == -signal.SIGKILL
+    assert head(ours, RAW) == before
+
+    now = datetime.now(UTC)
+    assert watch(ours, now, "soon") == []
+    assert titles(hook) == []
+    assert watch(ours, now + timedelta(minutes=25), "later") == []
+    assert titles(hook) == [
+        "[CRITICAL] local ingest_silent: nothing was published to raw or to events for so long"
+    ]
+    assert watch(ours, now + timedelta(minutes=30), "once more") == []
+    assert len(titles(hook)) == 1
+    (alert,) = [each for each in book.read(ours) if each.is_open]
+    assert (alert.check, alert.entity) == ("ingest_silent", None)
+
+
+def _has_java(leader: int) -> bool:
+    """Of the process group of that leader."""
+    for entry in os.listdir("/proc"):
+        try:
+            if entry.isdigit() and os.getpgid(int(entry)) == leader:
+                with open(f"/proc/{entry}/comm") as comm:
+                    if comm.read().strip() == "java":
+                        return True
+        except OSError:
+            continue  # it has just ended
+    time.sleep(0.2)
+    return False
+
+
+def test_it_pages_once_when_it_cannot_look_and_does_not_beat(ours, hook, tmp_path):
+    away = ours.model_copy(update={"catalog": Catalog(uri=f"jdbc:sqlite:{tmp_path}/none/catalog.db")})
+    away = Settings.model_validate(away.model_dump())
+    for n in range(2):
+        (wrong,) = watch(away, datetime.now(UTC) + timedelta(minutes=5 * n), "blind")
+        assert "unable to open database file" in wrong
+    assert titles(hook) == [
+        "[CRITICAL] local watchdog: the watchdog could not make its checks, or not book them"
+    ]
+    assert hook.bodies("/beat/1") == []
+    assert watch(ours, datetime.now(UTC) + timedelta(minutes=10), "sees") == []
+    assert titles(hook)[1:] == [
+        "[RESOLVED] local watchdog: the watchdog could not make its checks, or not book them"
+    ]
+    assert len(hook.bodies("/beat/1")) == 1
+
+
+def test_a_sink_that_does_not_answer_stops_the_beat(ours, hook):
+    hook.answers = [503] * 3
+    tasks.ended(ours, "d/t", True, "its log", "r1", datetime.now(UTC))
+    hook.answers = [503] * 3
+    (wrong,) = watch(ours, datetime.now(UTC) + timedelta(minutes=5), "deaf")
+    assert wrong == "sink apprise pipeline 1 was not told: refused, 3 times"
+    assert hook.bodies("/beat/1") == []
+    assert len(titles(hook)) == 7  # the last tells of the watchdog itself
+    assert watch(ours, datetime.now(UTC) + timedelta(minutes=10), "hears") == []
+    assert len(hook.bodies("/beat/1")) == 1
+
+
+def test_a_task_that_failed_is_an_alert_until_it_succeeds(told, ours, hook):
+    now = datetime.now(UTC)
+    tasks.ended(ours, "d/well", False, "its log", "r0", now)
+    assert told.table("lake.ops.check_results").where("run = 'r0'").isEmpty()
+    tasks.ended(ours, "d/t", True, "its log", "r1", now)
+    tasks.ended(ours, "d/other", True, "its log", "r1", now)
+    tasks.ended(ours, "d/t", False, "its log", "r2", now + timedelta(minutes=1))
+    assert [(a.entity, a.state) for a in book.read(ours)] == [("d/other", "open"), ("d/t", "resolved")]
+    assert titles(hook) == [
+        "[CRITICAL] local task_failed d/t: a task of a DAG has failed, and was not cleared since",
+        "[CRITICAL] local task_failed d/other: a task of a DAG has failed, and was not cleared since",
+        "[RESOLVED] local task_failed d/t: a task of a DAG has failed, and was not cleared since",
+    ]

@@ -1,0 +1,184 @@
+"""A lake with two clusters: everything that a check looks at is wrong in `sick` and right in `well`."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pyarrow as pa
+import yaml
+from pyiceberg.io.pyarrow import schema_to_pyarrow
+
+from spark_jobs import tables
+from spark_jobs.catalog import lake
+from spark_jobs.ingest.positions import OFFSETS, Position, Queue, to_json
+from spark_jobs.publish.inputs import WATERMARKS
+from spark_jobs.settings import PROJECT, Settings
+from spark_jobs.tables import Column, Table
+
+NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
+TOPIC = "RMQ_SYS_TRACE_TOPIC"
+SICK, WELL = Queue("sick", TOPIC, "broker-a", 0), Queue("well", TOPIC, "broker-a", 0)
+MARTS = (
+    *("trace_completeness", "clock_skew", "duplicates", "orphan_rate", "invalid_records", "slo_burn"),
+    *("topic_consumer_groups", "fct_consume_attempts", "fct_sends"),
+)
+
+TYPES = {
+    **{"string": pa.string(), "int": pa.int32(), "bigint": pa.int64(), "double": pa.float64()},
+    **{
+        "boolean": pa.bool_(),
+        "timestamp": pa.timestamp("us", "UTC"),
+        "map<int,bigint>": pa.map_(pa.int32(), pa.int64()),
+    },
+}
+
+
+def ago(**span: float) -> datetime:
+    return NOW - timedelta(**span)
+
+
+def ms(time: datetime) -> int:
+    return int(time.timestamp() * 1000)
+
+
+def mart(name: str) -> Table:
+    """A mart's table, from its model's contract."""
+    model = yaml.safe_load((PROJECT / "dbt_project/models/marts" / f"{name}.yml").read_text())["models"][0]
+    columns = tuple(Column(c["name"], c["data_type"], "") for c in model["columns"])
+    return Table(f"marts.{name}", "", columns)
+
+
+def add(settings: Settings, table: Table, rows: list[dict[str, Any]], **properties: str) -> None:
+    """Append rows, NULL where they say nothing, in one commit with the snapshot properties."""
+    written = lake(settings).load_table(table.name)
+    schema = schema_to_pyarrow(written.schema(), include_field_ids=False)
+    written.append(pa.Table.from_pylist(rows, schema=schema), snapshot_properties=properties)
+
+
+def place(queue: Queue, offset: int) -> dict[str, Any]:
+    return {
+        **{"cluster": queue.cluster, "trace_topic": queue.trace_topic, "broker": queue.broker},
+        **{"queue_id": queue.queue_id, "epoch": 0, "queue_offset": offset},
+        "store_time": ago(minutes=60 - offset),
+    }
+
+
+def message(queue: Queue, offset: int, **columns: Any) -> dict[str, Any]:
+    return {**place(queue, offset), "body": b"a\x02b\x02c\x02", "ingested_at": NOW, **columns}
+
+
+def records(queue: Queue, offset: int, record_type: str = "Pub") -> list[dict[str, Any]]:
+    return [
+        {**place(queue, offset), "record_index": n, "record_type": record_type, "change_seq": 1}
+        for n in range(3)
+    ]
+
+
+def positions(sick: Position, well: Position) -> dict[str, str]:
+    return {OFFSETS: to_json({SICK: sick, WELL: well})}
+
+
+def tell(settings: Settings) -> None:
+    """Write both clusters into the tables of the pipeline, and into those of the marts, which are made."""
+    _trace(settings)
+    for name in MARTS:
+        fields = [pa.field(column.name, TYPES[column.type]) for column in mart(name).columns]
+        lake(settings).create_table(f"marts.{name}", pa.schema(fields))
+    _marts(settings)
+
+
+def _trace(settings: Settings) -> None:
+    late, fresh = Position(12, complete_to=ms(ago(hours=5))), Position(15, complete_to=ms(ago(minutes=2)))
+    sick = [message(SICK, offset) for offset in (0, 1, 2, 3, 5, 5, 6, 7, 8, 9)]
+    sick[0]["body_error"] = "crc: 1 is not 2"
+    # Offsets 5 to 9 are booked as a gap; 11 holds no record, and 12 could not be taken apart.
+    well = [message(WELL, offset) for offset in (*range(5), *range(10, 15))]
+    well[6]["body"] = b""
+    well[7]["store_time"] = None
+    add(settings, tables.RAW, sick + well, **positions(late, fresh))
+    found = [
+        *(
+            row
+            for offset in (0, 1, 2, 5, 6, 8, 9)
+            for row in records(SICK, offset, "Invalid" if offset < 3 else "Pub")
+        ),
+        *records(SICK, 14),
+        *(row for offset in (*range(5), 10, 12, 13, 14) for row in records(WELL, offset)),
+    ]
+    for row in found:
+        if (row["cluster"], row["queue_offset"]) == ("well", 12):
+            row["store_time"] = None
+    add(settings, tables.EVENTS, found, **positions(late, fresh))
+    gap = {"queue_id": 0, "epoch": 0, "trace_topic": TOPIC, "broker": "broker-a", "run_id": "r"}
+    gaps = [
+        {**gap, "cluster": "well", "from_offset": 5, "to_offset": 10, "detected_at": ago(days=3)},
+        {
+            **gap,
+            "cluster": "sick",
+            "queue_id": 1,
+            "from_offset": 0,
+            "to_offset": 70,
+            "detected_at": ago(hours=1),
+        },
+    ]
+    add(settings, tables.INGEST_GAPS, gaps)
+
+
+def _marts(settings: Settings) -> None:
+    hour = ago(hours=2)
+    marks = f'{{"sick":"{ago(hours=9):%F %T}.000","well":"{ago(minutes=5):%F %T}.000"}}'
+    sends = [
+        {"cluster": cluster, "topic": "orders", "topic_kind": "normal", "sent_at": ago(minutes=40 + n)}
+        for cluster in ("sick", "well")
+        for n in range(20)
+    ]
+    add(settings, mart("fct_sends"), sends, **{WATERMARKS: marks})
+    attempts = [
+        {"cluster": cluster, "consumer_group": "g", "topic": "orders", "occurred_at": at}
+        for cluster, at in (("sick", ago(hours=3)), ("well", ago(minutes=10)))
+    ]
+    add(settings, mart("fct_consume_attempts"), attempts)
+    groups = [
+        {
+            **{"cluster": each["cluster"], "consumer_group": "g", "topic": "orders"},
+            "expected_to": NOW + timedelta(days=6),
+        }
+        for each in attempts
+    ]
+    add(settings, mart("topic_consumer_groups"), groups)
+    for name, of_host, sick, well in (
+        ("trace_completeness", {}, {"records_seen": 70}, {"records_seen": 99}),
+        ("duplicates", {"consumer_group": "g", "deliveries": 100}, {"duplicated": 20}, {"duplicated": 1}),
+        (
+            "orphan_rate",
+            {"topic": "orders", "expected_group": "g", "judged": 100},
+            {"orphaned": 9},
+            {"orphaned": 1},
+        ),
+        ("clock_skew", {"client": "10.0.0.7@11"}, {"lead_ms": 45_000}, {"lead_ms": 7, "max_skew_ms": 3}),
+    ):
+        of_host = {"hour": hour, "records_estimated": 100.0} | of_host
+        old = {"cluster": "well", **of_host, **sick, "hour": ago(days=2)}  # before the window
+        rows = [{"cluster": "sick", **of_host, **sick}, {"cluster": "well", **of_host, **well}, old]
+        add(settings, mart(name), rows)
+    strange = {"hour": hour, "client": "10.0.0.7:1", "records": 4}
+    add(
+        settings,
+        mart("invalid_records"),
+        [
+            {"cluster": "sick", "reason": "field_count:99", "is_unknown_layout": True, **strange},
+            {"cluster": "well", "reason": "bad_integer:costTime", "is_unknown_layout": False, **strange},
+        ],
+    )
+    burn = {"long_events": 100, "long_seconds": 3600, "threshold": 14.4, "short_burn": 20.0}
+    add(
+        settings,
+        mart("slo_burn"),
+        [
+            {"cluster": cluster, "objective_name": "success", "severity": severity, "is_burning": bad, **burn}
+            | {"long_burn": 30.0 if bad else 0.5}
+            for cluster, bad in (("sick", True), ("well", False))
+            for severity in ("page", "ticket")
+        ],
+    )

@@ -1,0 +1,81 @@
+"""What the watchdog asks the brokers: how much waits to be read, and how soon it will be gone."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from spark_jobs import tables
+from spark_jobs.checks.check import Run, judge
+from spark_jobs.checks.registry import BY_NAME
+from spark_jobs.ingest.positions import OFFSETS, Position, Queue, to_json
+from spark_jobs.settings import Checks, Cluster
+from tests.rocketmq.conftest import LONG_COUNT, LONG_TOPIC
+
+UNREAD = Queue("sandbox", LONG_TOPIC, "broker-a", 0)
+READ = Queue("sandbox", "three", "broker-a", 0)
+EMPTY = Queue("sandbox", "three", "broker-a", 1)
+NEVER = Queue("sandbox", "three", "broker-a", 2)
+# Check to the queue that makes it fail, with its value, and one that lets it pass.
+CASES = {
+    "lag": (str(UNREAD), LONG_COUNT - 10, str(READ)),
+    "retention_headroom": (str(UNREAD), 2, str(READ)),
+}
+
+
+@pytest.fixture
+def watched(lake, settings, written):
+    """The settings, with the broker's topics as trace topics; raw has read `three`/0 whole and ten of `long`."""
+    lake.sql(f"drop table {tables.RAW.full_name} purge")
+    tables.ensure(lake)
+    books = {UNREAD: Position(10, store_time=1), READ: Position(1000, store_time=1), EMPTY: Position(0)}
+    lake.createDataFrame([], tables.RAW.schema).writeTo(tables.RAW.full_name).option(
+        f"snapshot-property.{OFFSETS}", to_json(books)
+    ).append()
+    cluster = Cluster(name="sandbox", namesrv=[written.sandbox.namesrv], trace_topics=[LONG_TOPIC, "three"])
+    return settings.model_copy(update={"clusters": [cluster], "checks": Checks(lag_messages=100)})
+
+
+def results(name: str, settings, now: datetime):
+    found = judge(BY_NAME[name], BY_NAME[name].measure(Run(settings, now)), settings)
+    return {result.entity: result for result in found.results}, found
+
+
+def test_the_lag_is_what_the_broker_has_and_raw_has_not(watched):
+    by_queue, found = results("lag", watched, datetime.now(UTC))
+    fails, value, passes = CASES["lag"]
+    assert [(r.entity, r.value) for r in found.failures] == [(fails, value)]
+    assert {queue: by_queue[str(queue)].value for queue in (READ, EMPTY, NEVER)} == {
+        READ: 0,
+        EMPTY: 0,
+        NEVER: 10,
+    }
+    assert by_queue[passes].passed
+    assert found.complete
+
+
+def test_the_headroom_is_until_the_first_unread_message_is_deleted(watched):
+    in_70_hours = datetime.now(UTC) + timedelta(hours=70)
+    by_queue, found = results("retention_headroom", watched, in_70_hours)
+    fails, hours, passes = CASES["retention_headroom"]
+    assert {r.entity for r in found.failures} == {fails, str(NEVER)}
+    assert by_queue[fails].value == pytest.approx(hours, abs=0.2)
+    assert (by_queue[passes].value, by_queue[passes].passed) == (72, True)
+
+
+def test_nothing_is_said_of_queues_whose_broker_cannot_be_asked(watched):
+    (cluster,) = watched.clusters
+    away = replace_namesrv(watched, cluster)
+    by_queue, found = results("lag", away, datetime.now(UTC))
+    assert [r.entity for r in found.failures] == ["sandbox"]
+    assert "127.0.0.1:1" in by_queue["sandbox"].detail
+    assert by_queue[str(UNREAD)].passed is None
+    assert not found.complete
+    _, headroom = results("retention_headroom", away, datetime.now(UTC))
+    assert headroom.failures == []
+
+
+def replace_namesrv(settings, cluster: Cluster):
+    away = Cluster.model_validate(cluster.model_dump() | {"namesrv": ["127.0.0.1:1"]})
+    return settings.model_copy(update={"clusters": [away]})
