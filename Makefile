@@ -18,13 +18,20 @@ CREDENTIALS_ENV ?=
 QUEUE ?=
 FROM ?=
 TO ?=
+FROM_OFFSET ?=
+TO_OFFSET ?=
+KEY ?=
+GROUP ?=
+MSG_ID ?=
 DRY_RUN ?=
 PORT ?= 8080
 TESTS ?= tests
 SOAK ?= 10
 FUZZ ?= 1000000
 RECORDS ?= 1000000
-SOAK_TESTS ?= tests/decode/test_mutated_records.py tests/faults/client/test_fuzz.py tests/faults/jobs/test_jobs_killed.py tests/faults/jobs/test_replay_killed.py tests/faults/jobs/test_expiry_killed.py
+SOAK_TESTS ?= tests/decode/test_mutated_records.py tests/faults/client/test_fuzz.py tests/faults/jobs/test_jobs_killed.py tests/faults/jobs/test_replay_killed.py tests/faults/jobs/test_expiry_killed.py tests/faults/jobs/test_cycles.py tests/faults/jobs/test_state_machine.py tests/maintenance/test_erased_everywhere.py
+CYCLES ?= 200
+STEPS ?= 300
 
 .PHONY: help
 help: ## list the targets
@@ -97,6 +104,21 @@ replay: setup ## decode raw anew after a change of the decoder; FROM=2026-11-01 
 watchdog: setup ## look once whether ingest and marts are alive; tell Alertmanager and the others what is open
 	@$(RUN) spark_jobs.watchdog
 
+.PHONY: reextract
+reextract: setup ## read messages from the brokers again; FROM=… TO=… (store time), or QUEUE=… FROM_OFFSET=… TO_OFFSET=… [DRY_RUN=1]
+	@$(RUN) spark_jobs.reextract $(if $(FROM),--from "$(FROM)") $(if $(TO),--to "$(TO)") \
+	  $(if $(filter command line environment,$(origin CLUSTER)),--cluster "$(CLUSTER)") $(if $(QUEUE),--queue "$(QUEUE)") \
+	  $(if $(FROM_OFFSET),--from-offset "$(FROM_OFFSET)") $(if $(TO_OFFSET),--to-offset "$(TO_OFFSET)") $(if $(DRY_RUN),--dry-run)
+
+.PHONY: maintain
+maintain: setup ## retention, compaction, expiry of snapshots and files, by the policy in spark_jobs/settings.py [DRY_RUN=1]
+	@$(RUN) spark_jobs.maintain $(if $(DRY_RUN),--dry-run)
+
+.PHONY: erase
+erase: setup ## erase a key, group or message of a cluster from all tables and snapshots; KEY=… or GROUP=… or MSG_ID=… [CLUSTER=…] [DRY_RUN=1]
+	@$(RUN) spark_jobs.erase --cluster "$(CLUSTER)" $(if $(KEY),--key "$(KEY)") $(if $(GROUP),--group "$(GROUP)") \
+	  $(if $(MSG_ID),--msg-id "$(MSG_ID)") $(if $(DRY_RUN),--dry-run)
+
 .PHONY: docs
 docs: setup ## dbt's site of the models, columns, tests and lineage, as one HTML file below TRACE_HOME
 	@$(RUN) docs.site
@@ -124,8 +146,9 @@ test: setup ## all tests, on a real broker, Spark, Iceberg, dbt and Airflow; TES
 	@$(RUN) pytest -n 2 --dist loadgroup --no-loadscope-reorder $(TESTS)
 
 .PHONY: soak
-soak: setup ## what tests have no time for, with its counts: damaged answers, damaged records, each job killed at each step, SOAK=10 times; FUZZ=1000000 RECORDS=1000000
+soak: setup ## what tests have no time for, with its counts: damaged answers, damaged records, each job killed at each step, SOAK=10 times, CYCLES=200 with maintenance, STEPS=300 in any order; FUZZ=1000000 RECORDS=1000000
 	@TRACE_SOAK_REPEATS=$(SOAK) TRACE_SOAK_FUZZ=$(FUZZ) TRACE_SOAK_RECORDS=$(RECORDS) \
+	  TRACE_SOAK_CYCLES=$(CYCLES) TRACE_SOAK_STEPS=$(STEPS) \
 	  $(RUN) pytest -n 2 --timeout=0 -p tests.counts $(SOAK_TESTS)
 
 .PHONY: lint

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import pyiceberg.table
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.exceptions import NoSuchTableError
 from sqlalchemy import make_url
@@ -9,6 +12,8 @@ from sqlalchemy import make_url
 from spark_jobs.session import CATALOG
 from spark_jobs.settings import Settings
 from spark_jobs.tables import Table
+
+OURS = "trace."  # what the names of our snapshot properties begin with
 
 
 def lake(settings: Settings) -> Catalog:
@@ -32,17 +37,33 @@ def head(settings: Settings, table: Table) -> int | None:
 
 
 def summary_with(settings: Settings, table: Table, name: str) -> dict[str, str]:
-    """The summary of the newest snapshot on main that carries the property `name`; empty if none does.
-
-    Compaction writes snapshots that carry none of ours, so the search goes back along main.
-    """
+    """The summary of the newest snapshot on main that carries the property `name`; empty if none does."""
     try:
         metadata = lake(settings).load_table(table.name)
     except NoSuchTableError:
         return {}
+    return _newest_summary(metadata, lambda summary: name in summary)
+
+
+def books(settings: Settings, table: str) -> dict[str, str]:
+    """Our properties (`trace.…`) of the newest snapshot on main that carries any; empty if none does.
+
+    Args:
+        settings: where the catalog is.
+        table: its name without the catalog.
+    """
+    metadata = lake(settings).load_table(table)
+    summary = _newest_summary(metadata, lambda found: any(name.startswith(OURS) for name in found))
+    return {name: value for name, value in summary.items() if name.startswith(OURS)}
+
+
+def _newest_summary(
+    metadata: pyiceberg.table.Table, wanted: Callable[[dict[str, str]], bool]
+) -> dict[str, str]:
+    """Search back along main: some commits of Iceberg's own procedures carry nothing of ours."""
     snapshot = metadata.current_snapshot()
     while snapshot is not None:
-        if snapshot.summary is not None and name in snapshot.summary.additional_properties:
+        if snapshot.summary is not None and wanted(snapshot.summary.additional_properties):
             return snapshot.summary.additional_properties
         parent = snapshot.parent_snapshot_id
         snapshot = metadata.snapshot_by_id(parent) if parent is not None else None

@@ -12,6 +12,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from spark_jobs import tables
+from spark_jobs.erasure.bodies import without_erased
+from spark_jobs.erasure.rules import rules_of
 from spark_jobs.failures import told
 from spark_jobs.ingest import publish, raw, report
 from spark_jobs.ingest.plan import Plan, plan, watch, without
@@ -60,6 +62,8 @@ def extract(
     report.planned(todo)
     while todo.positions != before.positions:
         rows = raw.read(spark, cluster, todo, settings, run_id)
+        # Read after the books: an erasure that publishes in between refuses this publication.
+        rows = without_erased(rows, rules_of(settings, cluster.name))
         try:
             return todo, raw.write(spark, rows, todo, run_id, before.head)
         except (PySparkException, Py4JJavaError) as error:

@@ -8,14 +8,16 @@ from __future__ import annotations
 import argparse
 import sys
 import uuid
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from spark_jobs import tables
 from spark_jobs.failures import told
 from spark_jobs.ingest import publish, report
 from spark_jobs.ingest.positions import booked
+from spark_jobs.maintenance.retention import dropped_before
 from spark_jobs.session import session
 from spark_jobs.settings import Settings
 from spark_jobs.trace.replay import Replayed, days_between, replay
@@ -28,19 +30,40 @@ def replay_all(
     end: datetime,
     run_id: str,
     dry_run: bool = False,
+    among: DataFrame | None = None,
 ) -> list[Replayed]:
-    """Replay messages stored in [start, end), day by day; each is planned again while another writer is first."""
+    """Replay messages stored in [start, end), day by day; each is planned again while another writer is first.
+
+    With `among` (rows of raw) only those messages. What retention has dropped from raw or from events is left out.
+    """
+    gone = max(dropped_before(settings, table) or start for table in (tables.RAW.name, tables.EVENTS.name))
+    if gone > start:
+        report.dropped(gone)
+        start = gone
     if booked(spark, settings, tables.EVENTS).head is None:
         return []  # nothing was ever merged
     done = []
-    for begin, until in days_between(spark, start, end):
+    for begin, until in days_between(spark, start, end, among):
         for attempt in publish.planning_again():
             with attempt:
                 events = booked(spark, settings, tables.EVENTS)
-                found = replay(spark, begin, until, events, settings.limits, run_id, dry_run)
+                found = replay(spark, begin, until, events, settings.limits, run_id, dry_run, among)
         report.replayed_day(found)
         done.append(found)
     return done
+
+
+def replay_messages(
+    spark: SparkSession, settings: Settings, messages: DataFrame, run_id: str
+) -> list[Replayed]:
+    """Replay these messages (rows of raw), whenever they were stored; those without a store time are left out."""
+    first, last = messages.select(
+        F.date_format(F.min("store_time"), "yyyy-MM-dd"), F.date_format(F.max("store_time"), "yyyy-MM-dd")
+    ).collect()[0]
+    if first is None:
+        return []
+    start, end = datetime.fromisoformat(first), datetime.fromisoformat(last) + timedelta(days=1)
+    return replay_all(spark, settings, start, end, run_id, among=messages)
 
 
 def moment(text: str) -> datetime:

@@ -9,6 +9,7 @@ them. Addresses of `Alerts` may hold secrets: they are never shown; set them in 
 from __future__ import annotations
 
 import os
+from fnmatch import fnmatchcase
 from functools import cached_property
 from pathlib import Path
 from typing import Literal
@@ -226,6 +227,51 @@ class Alerts(_Section):
     maintenance: list[MaintenanceWindow] = []
 
 
+class Upkeep(_Section):
+    """What maintenance does to the tables that a pattern names; for each table the first row that matches counts."""
+
+    tables: str = Field(description="names without the catalog, `*` for any text")
+    pool: Literal["lake_publish", "lake_marts"] = Field(
+        default="lake_publish", description="Airflow pool of those who write them: maintenance takes its slot"
+    )
+    target_file_mb: int = Field(default=128, ge=1)
+    compact_files: int | None = Field(
+        default=5,
+        ge=2,
+        description="rewrite a partition with so many files below 3/4 of the target; unset: none",
+    )
+    max_manifests: int | None = Field(
+        default=50, ge=1, description="rewrite the manifests above so many; unset: never"
+    )
+    snapshots_days: float = Field(default=1, ge=0, description="expire older snapshots")
+    keep_snapshots: int = Field(default=20, ge=1, description="but never the newest ones of main")
+    safe_days: float = Field(
+        default=3,
+        ge=1,
+        description="remove files that no snapshot has, and branches of dead runs, when they are older; "
+        "longer than any job may run",
+    )
+    retention_days: int | None = Field(default=None, ge=1, description="drop older rows; unset: keep all")
+    retention_column: str = "store_time"
+
+
+# The marts are rewritten whole by each run, so there is nothing to compact; and a commit by maintenance could stop a
+# publication of theirs half-way.
+_REBUILT = Upkeep(
+    tables="marts.*", pool="lake_marts", compact_files=None, max_manifests=None, keep_snapshots=3
+)
+UPKEEP = (
+    Upkeep(tables="raw.trace_messages", retention_days=90),
+    Upkeep(tables="events.trace_records", retention_days=400),
+    Upkeep(tables="ops.replaced_records", retention_days=400),
+    Upkeep(tables="ops.publications", pool="lake_marts", retention_days=30, retention_column="created_at"),
+    Upkeep(tables="ops.*"),
+    _REBUILT,
+    _REBUILT.model_copy(update={"tables": "staging.*"}),
+    Upkeep(tables="*", compact_files=None, max_manifests=None),
+)
+
+
 class Settings(BaseSettings):
     """The whole configuration; `Settings()` reads the environment and the settings file."""
 
@@ -242,6 +288,7 @@ class Settings(BaseSettings):
     lineage: Lineage = Lineage()
     checks: Checks = Checks()
     alerts: Alerts = Alerts()
+    maintenance: tuple[Upkeep, ...] = Field(default=UPKEEP, description="rows given here stand before these")
     spark_master: str = "local[2]"
     spark_driver_memory: str = "2g"
     spark_conf: dict[str, str] = {}
@@ -250,6 +297,11 @@ class Settings(BaseSettings):
     @classmethod
     def _absolute(cls, value: Path) -> Path:
         return value.expanduser().resolve()
+
+    @field_validator("maintenance")
+    @classmethod
+    def _then_the_defaults(cls, value: tuple[Upkeep, ...]) -> tuple[Upkeep, ...]:
+        return value if value[-len(UPKEEP) :] == UPKEEP else (*value, *UPKEEP)
 
     @classmethod
     def settings_customise_sources(
@@ -275,6 +327,10 @@ class Settings(BaseSettings):
     @cached_property
     def warehouse(self) -> str:
         return self.catalog.warehouse or (self.home / "warehouse").as_uri()
+
+    def upkeep(self, table: str) -> Upkeep:
+        """What maintenance does to a table, by its name without the catalog."""
+        return next(row for row in self.maintenance if fnmatchcase(table, row.tables))
 
     def cluster(self, name: str) -> Cluster:
         """The cluster of that name.

@@ -252,7 +252,35 @@ ALERTS = Table(
     properties=(("commit.retry.num-retries", "0"),),
 )
 
-ALL = (RAW, EVENTS, INGEST_GAPS, REPLACED_RECORDS, PUBLICATIONS, CHECK_RESULTS, ALERTS)
+RETENTION = Table(
+    "ops.retention",
+    "One row a time that old rows were dropped from a table: what is older is gone, and nothing else is.",
+    _columns(
+        ("table_name", "string", "table, without the catalog"),
+        ("before", "timestamp", "rows of an earlier time were dropped, UTC; booked before they are"),
+        ("row_count", "bigint", "how many there were"),
+        ("dropped_at", "timestamp", "when, UTC"),
+        ("run_id", "string", "maintenance that dropped them"),
+    ),
+)
+
+ERASURES = Table(
+    "ops.erasures",
+    "One row an erasure: a rule that every later extraction obeys. What was erased is not here, only its salted hash.",
+    _columns(
+        ("cluster", "string", "cluster"),
+        ("kind", "string", "key, group or msg_id"),
+        ("salt", "string", "stands before the text in the hash"),
+        ("digest", "string", "SHA-256 of salt and text, hexadecimal"),
+        ("requested_at", "timestamp", "when it was asked for, UTC"),
+        ("completed_at", "timestamp", "when no live snapshot held it any more, UTC; NULL until then"),
+        ("messages", "bigint", "messages of raw that were rewritten"),
+        ("records", "bigint", "records that were taken out of them"),
+        ("run_id", "string", "job that erased it"),
+    ),
+)
+
+ALL = (RAW, EVENTS, INGEST_GAPS, REPLACED_RECORDS, PUBLICATIONS, RETENTION, ERASURES, CHECK_RESULTS, ALERTS)
 
 
 def create_statement(table: Table) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
@@ -19,6 +20,7 @@ from tenacity import Retrying, retry_if_exception, retry_if_exception_type, stop
 from spark_jobs.tables import Table
 
 ATTEMPTS = 3
+_MADE = "%Y%m%d%H%M%S"
 
 
 class PublishRefused(Exception):
@@ -33,7 +35,9 @@ class AuditFailed(Exception):
 def branch(spark: SparkSession, table: Table, purpose: str, base: int | None) -> Iterator[str]:
     """A branch for one publication, from the snapshot that the plan was made on; dropped at the end.
 
-    A branch that a killed process leaves behind hides nothing; snapshot expiry drops it after a day.
+    A branch that a killed process leaves behind hides nothing; maintenance drops it when it is old, which
+    its name tells. (A ref that Iceberg expires by itself is as old as its snapshot: a new branch from a main
+    that has stood still would be gone before it is written.)
 
     Args:
         spark: the session.
@@ -47,14 +51,26 @@ def branch(spark: SparkSession, table: Table, purpose: str, base: int | None) ->
     if base is None:
         spark.createDataFrame([], table.schema).writeTo(table.full_name).append()
         raise PublishRefused(f"{table.full_name} had no main yet")
-    name = f"{purpose}_{uuid.uuid4().hex[:12]}"
-    _move_refs(
-        spark, f"alter table {table.full_name} create branch {name} as of version {base} retain 1 days"
-    )
+    name = f"{purpose}_{datetime.now(UTC):{_MADE}}_{uuid.uuid4().hex[:12]}"
+    _move_refs(spark, f"alter table {table.full_name} create branch {name} as of version {base}")
     try:
         yield name
     finally:
-        _move_refs(spark, f"alter table {table.full_name} drop branch if exists {name}")
+        drop_branch(spark, table.full_name, name)
+
+
+def made_at(branch_name: str) -> datetime | None:
+    """When a branch of `branch` was made; None for any other one."""
+    parts = branch_name.split("_")
+    try:
+        return datetime.strptime(parts[-2], _MADE).replace(tzinfo=UTC)
+    except (IndexError, ValueError):
+        return None
+
+
+def drop_branch(spark: SparkSession, table: str, name: str) -> None:
+    """Drop a branch, if it is there, of a table by its full name."""
+    _move_refs(spark, f"alter table {table} drop branch if exists {name}")
 
 
 def append(rows: DataFrame, table: Table, branch_name: str, properties: dict[str, str]) -> None:

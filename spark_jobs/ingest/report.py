@@ -10,6 +10,7 @@ from rich.table import Table
 from spark_jobs.ingest.plan import Plan
 from spark_jobs.ingest.positions import Queue
 from spark_jobs.ingest.raw import Stored, Written
+from spark_jobs.ingest.reextract import Again
 from spark_jobs.trace.replay import Replayed
 
 _console = Console(stderr=True, width=140)
@@ -71,6 +72,15 @@ def merged(records: int, seconds: float) -> None:
     )
 
 
+def dropped(before: datetime) -> None:
+    """Print that part of what was asked for is past its retention."""
+    _console.print(
+        f"[bold yellow]dropped[/] what was stored before {before} UTC is past its retention "
+        "(lake.ops.retention) and is left out",
+        highlight=False,
+    )
+
+
 def replayed_day(done: Replayed) -> None:
     """Print that a day is done; a long replay shows so where it is."""
     _console.print(f"{done.day}: {done.messages} messages decoded, {done.changed} changed", highlight=False)
@@ -92,3 +102,25 @@ def replayed(days: list[Replayed], dry_run: bool) -> None:
     for day in days:
         table.add_row(str(day.day), *(str(getattr(day, name)) for name in counts))
     _console.print(table)
+
+
+def reextracted(done: list[Again], dry_run: bool) -> None:
+    """Print a line a queue of what was read again, or would be."""
+    if not done:
+        _console.print("the brokers have nothing of what was asked for: nothing to read again")
+        return
+    table = Table(title="would be read again" if dry_run else "read again", title_justify="left")
+    for heading in ("queue", "asked from", "asked to", "from", "to", "messages", "in raw before"):
+        table.add_column(heading, justify="left" if heading == "queue" else "right")
+    for each in done:
+        table.add_row(
+            str(each.range.queue),
+            *(str(each.asked_start), str(each.asked_end), str(each.range.start), str(each.range.end)),
+            *(str(each.range.end - each.range.start), str(each.before)),
+        )
+    _console.print(table)
+    _console.print(
+        "offsets that were asked for and stand in no line are no longer on the broker, or not read yet: "
+        "what raw has of them stays",
+        highlight=False,
+    )

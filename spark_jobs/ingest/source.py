@@ -72,3 +72,7 @@ class TopicSource:
     def message_at(self, queue: Queue, offset: int) -> Message | None:
         """The message at the offset; None where the broker has none there."""
         return self._client.message_at(self._routes[queue], offset)
+
+    def offset_at(self, queue: Queue, store_time_ms: int) -> int:
+        """The first offset stored at or after a time, ms; the one after the last where none is."""
+        return self._client.offset_at(self._routes[queue], store_time_ms)

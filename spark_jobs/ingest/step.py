@@ -79,7 +79,7 @@ def step(
         QueueFailed: the queue cannot be read on.
     """
     position = known or Position(next=bounds.min_offset)
-    _refuse_made_anew(broker, queue, position, bounds)
+    refuse_made_anew(broker, queue, position, bounds)
     start = max(position.next, bounds.min_offset)
     gap = None
     # A queue that failed before anything of it was read has a position, and no history to have a gap in.
@@ -115,7 +115,7 @@ def step(
     )
 
 
-def _refuse_made_anew(broker: Broker, queue: Queue, position: Position, bounds: Bounds) -> None:
+def refuse_made_anew(broker: Broker, queue: Queue, position: Position, bounds: Bounds) -> None:
     """Compare the last message read with what the broker has at its offset now.
 
     Raises:

@@ -93,9 +93,9 @@ def parts_of(messages: DataFrame) -> list[Part]:
     return [Part(**row.asDict()) for row in rows]
 
 
-def same_place(parts: list[Part]) -> str:
-    """The condition that the rows `t` of the table and `s` of the batch are one record."""
-    return " and ".join(f"t.{name} = s.{name}" for name in PLACE) + (
+def same_place(parts: list[Part], place: list[str] = PLACE) -> str:
+    """The condition that the rows `t` of the table and `s` of the batch are one record (of `MESSAGE`: one message)."""
+    return " and ".join(f"t.{name} = s.{name}" for name in place) + (
         f" and ({' or '.join(f'({part.condition})' for part in parts)})"
     )
 

@@ -43,9 +43,14 @@ class Replayed:
     invalid_after: int
 
 
-def days_between(spark: SparkSession, start: datetime, end: datetime) -> list[tuple[datetime, datetime]]:
-    """Per day that has messages stored in [start, end), the part of the day that lies in it; UTC, without a zone."""
-    stored = spark.table(RAW.full_name).where(_stored(start, end))
+def days_between(
+    spark: SparkSession, start: datetime, end: datetime, among: DataFrame | None = None
+) -> list[tuple[datetime, datetime]]:
+    """Per day that has messages stored in [start, end), the part of the day that lies in it; UTC, without a zone.
+
+    With `among` (rows of raw) only days of its messages.
+    """
+    stored = (spark.table(RAW.full_name) if among is None else among).where(_stored(start, end))
     # Dates, for Python would shift timestamps to the zone of this machine.
     days = stored.select(F.to_date("store_time").alias("day")).distinct().orderBy("day").collect()
     midnights = [datetime.combine(row.day, time.min) for row in days]
@@ -60,6 +65,7 @@ def replay(
     limits: Limits,
     run_id: str,
     dry_run: bool = False,
+    among: DataFrame | None = None,
 ) -> Replayed:
     """Replace, in one commit, what messages stored in [start, end) give now; messages not merged yet are left out.
 
@@ -71,12 +77,15 @@ def replay(
         limits: how far `event_time` may be from `store_time`.
         run_id: stands in the snapshot that is published.
         dry_run: count what would change and change nothing.
+        among: only messages whose places (columns `MESSAGE`) stand here; None: all.
 
     Raises:
         publish.PublishRefused: another writer was first.
         publish.AuditFailed: the branch does not hold what the messages give.
     """
     messages = within(spark.table(RAW.full_name), pending(events.positions, {})).where(_stored(start, end))
+    if among is not None:
+        messages = messages.join(among.select(*MESSAGE), MESSAGE, "left_semi")
     change_seq = events.change_seq + 1
     new = rows_of(messages, limits, change_seq)
     old = spark.read.option("versionAsOf", events.head).table(EVENTS.full_name).where(_stored(start, end))

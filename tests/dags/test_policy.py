@@ -9,7 +9,7 @@ import pytest
 
 from sandbox.pipeline import POOLS
 
-EXPECTED = {"trace_backfill", "trace_ingest", "trace_marts", "trace_watchdog"}
+EXPECTED = {"trace_backfill", "trace_ingest", "trace_maintenance", "trace_marts", "trace_watchdog"}
 
 
 def test_the_expected_dags_are_there(dags):
@@ -48,7 +48,10 @@ def test_the_watchdog_runs_often_and_waits_for_nobody(dags):
 
 def test_writers_of_the_lake_share_one_slot(dags):
     assert {t.task_id for t in dags["trace_ingest"].tasks if t.pool == "lake_publish"} == {"extract", "merge"}
-    assert [t.pool for t in dags["trace_backfill"].tasks] == ["lake_publish"]
+    assert {t.task_id for t in dags["trace_backfill"].tasks if t.pool == "lake_publish"} == {
+        "replay",
+        "reextract",
+    }
     assert POOLS["lake_publish"]["slots"] == 1
 
 
@@ -56,10 +59,34 @@ def test_a_backfill_starts_by_hand_and_changes_nothing_unless_it_is_told_to(dags
     dag = dags["trace_backfill"]
     assert dag.schedule is None
     assert dag.params["dry_run"] is True
-    template = dag.get_task("replay").application_args[-1]
-    render = dag.get_template_env().from_string(template).render
-    assert render(params={"dry_run": True}) == "--dry-run"
-    assert render(params={"dry_run": False}) == "--no-dry-run"
+    for task_id in ("replay", "reextract"):
+        template = dag.get_task(task_id).application_args[-1]
+        render = dag.get_template_env().from_string(template).render
+        assert render(params={"dry_run": True}) == "--dry-run"
+        assert render(params={"dry_run": False}) == "--no-dry-run"
+
+
+def test_only_what_reads_the_brokers_gets_their_secrets(dags):
+    dag = dags["trace_backfill"]
+    assert set(dag.get_task("reextract").env_vars) == {"C2_ACCESS_KEY", "C2_SECRET_KEY", "C2_SECURITY_TOKEN"}
+    assert not dag.get_task("replay").env_vars
+
+
+def test_a_backfill_does_one_of_the_two(dags):
+    dag = dags["trace_backfill"]
+    chosen = dag.get_task("chosen")
+    assert chosen.downstream_task_ids == set(dag.params.get_param("what").schema["enum"])
+    for what in chosen.downstream_task_ids:
+        assert chosen.python_callable(params={"what": what}) == what
+
+
+def test_maintenance_waits_for_the_writers_of_the_tables_that_it_keeps(dags):
+    from spark_jobs.settings import UPKEEP
+
+    tasks = {task.pool: task for task in dags["trace_maintenance"].tasks}
+    assert set(tasks) == {policy.pool for policy in UPKEEP} <= set(POOLS)
+    for pool, task in tasks.items():
+        assert task.application_args[:2] == ["--pool", pool]
 
 
 def test_records_start_the_marts(dags):

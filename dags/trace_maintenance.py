@@ -1,0 +1,57 @@
+"""Keep the tables small and no older than they may be.
+
+**Makes** no data: drops rows past their retention, rewrites small files and manifests, expires snapshots, drops
+branches and files of runs that died. The policy is one table, `UPKEEP` in `spark_jobs/settings.py`; `make maintain
+DRY_RUN=1` shows what it would do. What is dropped stands in `lake.ops.retention`.
+
+**Starts** once a day. Each task takes the slot of the pool whose jobs write its tables, so it is never at work while they
+publish. Should both be at it all the same, one is refused by the compare-and-set and nothing is lost.
+
+**Fails** when messages would be dropped from raw that are not merged yet, or when a compaction did not leave the rows as
+they were. The other tables are kept all the same.
+
+**What to do**: the task's log ends with a line for each table and says which one failed and why. Clear the task, or
+leave it to the next day: nothing depends on it soon.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.sdk import dag
+
+from plugins.notifier import CALLBACKS
+from spark_jobs.session import submit_conf
+from spark_jobs.settings import PROJECT, Settings
+
+
+@dag(
+    schedule="17 3 * * *",
+    start_date=datetime(2026, 1, 1, tzinfo=UTC),
+    catchup=False,
+    max_active_runs=1,
+    doc_md=__doc__,
+    tags=["tier-3", "maintenance"],
+    default_args={
+        "owner": "data-platform",
+        "retries": 1,
+        "retry_delay": timedelta(minutes=5),
+        "execution_timeout": timedelta(hours=3),
+        **CALLBACKS,
+    },
+)
+def trace_maintenance() -> None:
+    for pool in ("lake_publish", "lake_marts"):
+        SparkSubmitOperator(
+            task_id=pool,
+            name=f"trace maintenance {pool}",
+            application=str(PROJECT / "spark_jobs" / "maintain.py"),
+            application_args=["--pool", pool, "--run-id", "{{ dag.dag_id }}/{{ run_id }}"],
+            conn_id="spark_default",
+            conf=submit_conf(Settings()),
+            pool=pool,
+        )
+
+
+trace_maintenance()

@@ -1,0 +1,173 @@
+"""Erase by one rule: raw first, then what is made of it, table by table; each step can be done again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from spark_jobs import catalog
+from spark_jobs.erasure.bodies import ERASED, rewritten
+from spark_jobs.erasure.matching import in_any, in_record
+from spark_jobs.erasure.rules import Rule
+from spark_jobs.ingest import publish
+from spark_jobs.ingest.positions import CHANGE_SEQ, OFFSETS, RUN_ID, booked, to_json
+from spark_jobs.maintenance import compaction, expiry
+from spark_jobs.publish import branches
+from spark_jobs.session import CATALOG
+from spark_jobs.settings import Settings
+from spark_jobs.tables import ERASURES, EVENTS, INGEST_GAPS, PUBLICATIONS, RAW, RETENTION
+from spark_jobs.trace.merge import MESSAGE, PLACE, parts_of, same_place
+
+# Books of the pipeline itself: names of tables, queues and branches.
+_KEPT = {table.name for table in (ERASURES, INGEST_GAPS, PUBLICATIONS, RETENTION)}
+_OF_A_QUEUE = {"cluster", "trace_topic", "broker", "run_id"}
+
+
+@dataclass(frozen=True)
+class Erased:
+    """Messages of raw that were rewritten, or would be, and the records that went out of them."""
+
+    messages: int
+    records: int
+
+
+def erase_from_raw(
+    spark: SparkSession, settings: Settings, rule: Rule, text: str, run_id: str, dry_run: bool = False
+) -> Erased:
+    """Rewrite the messages of raw that hold the text where the rule looks for it; the rows and positions stay.
+
+    Raises:
+        publish.PublishRefused: another writer was first.
+        publish.AuditFailed: the branch still holds something, or another number of rows.
+    """
+    books = booked(spark, settings, RAW)
+    if books.head is None:
+        return Erased(0, 0)
+    before = spark.read.option("versionAsOf", books.head).table(RAW.full_name)
+    found = rewritten(_holding(before, rule, text), [rule]).where("is_rewritten").persist()
+    try:
+        messages, records = found.agg(F.count("*"), F.coalesce(F.sum("erased"), F.lit(0))).collect()[0]
+        if not messages or dry_run:
+            return Erased(messages, records)
+        parts = parts_of(found)
+        found.select(*RAW.column_names).createOrReplaceTempView("rewritten")
+        properties = {OFFSETS: to_json(books.positions), RUN_ID: run_id}
+        with publish.branch(spark, RAW, "erase", books.head) as branch:
+            with publish.committing_with(spark, properties):
+                spark.sql(
+                    f"merge into {RAW.full_name}.branch_{branch} t using rewritten s "
+                    f"on {same_place(parts, MESSAGE)} when matched then update set *"
+                )
+            _audit(publish.on_branch(spark, RAW, branch), before.count(), rule, text)
+            publish.fast_forward(spark, RAW.full_name, branch)
+        return Erased(messages, records)
+    finally:
+        found.unpersist()
+
+
+def rewritten_messages(spark: SparkSession, rule: Rule) -> DataFrame:
+    """The messages of raw that any erasure of the cluster has rewritten: events may have older records of them."""
+    is_rewritten = F.try_element_at("properties", F.lit(ERASED)).isNotNull()
+    return spark.table(RAW.full_name).where((F.col("cluster") == rule.cluster) & is_rewritten)
+
+
+def erase_from_events(
+    spark: SparkSession, settings: Settings, rule: Rule, run_id: str, dry_run: bool = False
+) -> int:
+    """Delete the records that the rule names; returns how many. Unreadable bodies lose their bytes and stay a row.
+
+    After a replay of the rewritten messages these are the records whose messages raw has dropped, or that have no time.
+
+    Raises:
+        publish.PublishRefused: another writer was first.
+    """
+    events = booked(spark, settings, EVENTS)
+    if events.head is None:
+        return 0
+    before = spark.read.option("versionAsOf", events.head).table(EVENTS.full_name)
+    found = before.where(F.col("cluster") == rule.cluster).where(in_record([rule]))
+    count = found.count()
+    if not count or dry_run:
+        return count
+    found.createOrReplaceTempView("named")
+    change_seq = events.change_seq + 1
+    properties = {OFFSETS: to_json(events.positions), CHANGE_SEQ: str(change_seq), RUN_ID: run_id}
+    with publish.branch(spark, EVENTS, "erase", events.head) as branch:
+        with publish.committing_with(spark, properties):
+            spark.sql(
+                f"""
+                merge into {EVENTS.full_name}.branch_{branch} t
+                using named s
+                on {same_place(parts_of(found), PLACE)}
+                when matched and t.invalid_reason like 'body_error:%' then update set t.raw = cast('' as binary)
+                when matched then delete
+                """
+            )
+        publish.fast_forward(spark, EVENTS.full_name, branch)
+    return count
+
+
+def erase_from_ops(spark: SparkSession, rule: Rule, dry_run: bool = False) -> int:
+    """Delete the rows of the other books that name it in any text; returns how many."""
+    count = 0
+    for table in branches.tables_in(spark, "ops"):
+        if table in _KEPT:
+            continue
+        rows = spark.table(f"{CATALOG}.{table}")
+        texts = [name for name, kind in rows.dtypes if kind == "string" and name not in _OF_A_QUEUE]
+        named = rows.select(*[F.when(in_any([rule], F.col(name)), F.col(name)).alias(name) for name in texts])
+        found = named.where(F.coalesce(*texts).isNotNull()).collect()
+        count += len(found)
+        if found and not dry_run:
+            spark.sql(
+                f"delete from {CATALOG}.{table} where "
+                + " or ".join(
+                    f"array_contains(:{name}, {name})" for name in texts if any(row[name] for row in found)
+                ),
+                args={name: [v for v in {row[name] for row in found} if v] for name in texts},
+            )
+    return count
+
+
+def forget(
+    spark: SparkSession, settings: Settings, tables: list[str], now: datetime, run_id: str
+) -> list[str]:
+    """Expire every snapshot but main's newest, and write manifests anew: they say the bounds of deleted files, too.
+
+    Returns:
+        `<table>: <branch>` of each branch that still holds what was there before.
+    """
+    held = []
+    for table in tables:
+        metadata = catalog.lake(settings).load_table(table)
+        held += [f"{table}: {name}" for name in metadata.refs() if name != "main"]
+        if metadata.current_snapshot() is not None:
+            compaction.rewrite_manifests(spark, settings, table, run_id)
+            expiry.expire_snapshots(spark, table, now, keep=1)
+    return held
+
+
+def _holding(messages: DataFrame, rule: Rule, text: str) -> DataFrame:
+    """Messages of the rule's cluster that have the text anywhere: only these are looked at closely."""
+    has = [
+        F.contains("body", F.lit(text.encode())),
+        F.contains("keys", F.lit(text)),
+        F.exists(F.map_values("properties"), lambda value: F.contains(value, F.lit(text))),
+    ]
+    holds = (
+        F.coalesce(has[0], F.lit(False)) | F.coalesce(has[1], F.lit(False)) | F.coalesce(has[2], F.lit(False))
+    )
+    return messages.where((F.col("cluster") == rule.cluster) & holds)
+
+
+def _audit(written: DataFrame, rows: int, rule: Rule, text: str) -> None:
+    left = rewritten(_holding(written, rule, text), [rule]).where("is_rewritten").count()
+    found = written.count()
+    if left or found != rows:
+        raise publish.AuditFailed(
+            f"{RAW.full_name}: after the erasure {left} messages on the branch still hold what is to be erased, and "
+            f"{found} rows are there instead of {rows}. Nothing was published; this is a fault of the program"
+        )

@@ -1,0 +1,122 @@
+"""Find what the rules name: in the bytes of a record, in a row of events, in any other text.
+
+In a record that has a known type and number of fields only the fields of the rule's kind are compared, so to erase the
+group `orders` leaves the topic `orders` alone. In any other piece of a body (torn, glued) every field counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from spark_jobs.erasure.rules import Kind, Rule
+from spark_jobs.trace.layouts import FIELD_SEPARATOR, LAYOUTS, RECORD_TYPES
+
+COLUMNS = {
+    Kind.KEY: ("keys",),
+    Kind.GROUP: ("group_name",),
+    Kind.MSG_ID: ("msg_id", "offset_msg_id", "transaction_id"),
+}
+# One character a byte, so that no body is changed by being looked at.
+BYTES = "ISO-8859-1"
+_SEPARATORS = {Kind.KEY: " ", Kind.MSG_ID: ","}
+
+
+def in_text(rules: Sequence[Rule], kind: Kind, text: Column, charset: str = "UTF-8") -> Column:
+    """Whether a text that has the kind's place holds what a rule of the kind names; False for NULL.
+
+    Args:
+        rules: the rules.
+        kind: keys are separated by spaces, ids by commas; a group may have prefixes that end in `%`.
+        text: the text.
+        charset: what its bytes on the wire are had by.
+    """
+    of_kind = [rule for rule in rules if rule.kind is kind]
+    is_group = kind is Kind.GROUP
+    tokens = F.array(F.substring_index(text, "%", -1)) if is_group else F.split(text, _SEPARATORS[kind])
+    return _exists(tokens, of_kind, charset)
+
+
+def in_any(
+    rules: Sequence[Rule], text: Column, charset: str = "UTF-8", kinds: Sequence[Kind] = tuple(Kind)
+) -> Column:
+    """Whether a text of any meaning holds, as a word, what a rule of the kinds names; False for NULL."""
+    words = F.split(text, '[\\x00-\\x20,:/%|"]+')
+    return (
+        F.lit(False)
+        if not rules
+        else _any(
+            *(in_text(rules, kind, text, charset) for kind in kinds),
+            _exists(words, [rule for rule in rules if rule.kind in kinds], charset),
+        )
+    )
+
+
+def in_piece(rules: Sequence[Rule], piece: Column) -> Column:
+    """Whether a piece of a body, one character a byte, is a record that a rule names."""
+    fields = F.split(piece, FIELD_SEPARATOR)
+    first, last = F.get(fields, F.lit(0)), F.get(fields, F.size(fields) - 1)
+    count = (F.size(fields) - F.when(last == "", 1).otherwise(0)).cast("string")
+    shape = F.when(first.isin(*RECORD_TYPES), F.concat(first, F.lit(" "), count)).otherwise(
+        F.concat(F.lit("… "), last, F.lit(" "), count)
+    )
+    every = F.sequence(F.lit(0), F.size(fields) - 1)
+
+    def stands(kind: Kind) -> Column:
+        literals = [
+            literal
+            for name, places in _PLACES[kind].items()
+            for literal in (F.lit(name), F.array(*map(F.lit, places)).cast("array<int>"))
+        ]
+        places = F.coalesce(F.try_element_at(F.create_map(*literals), shape), every)
+        return F.exists(places, lambda place: in_text(rules, kind, F.get(fields, place), BYTES))
+
+    return _any(*map(stands, sorted({rule.kind for rule in rules})))
+
+
+def in_record(rules: Sequence[Rule]) -> Column:
+    """Whether a row of events is what a rule names: its columns, or the bytes of an Invalid record."""
+    columns = [in_text(rules, kind, F.col(name)) for kind, names in COLUMNS.items() for name in names]
+    return _any(*columns, in_any(rules, F.decode("raw", BYTES), BYTES))
+
+
+def _places() -> dict[Kind, dict[str, list[int]]]:
+    """Per kind, type and number of fields: where the kind stands in some layout; the type last is written after `…`."""
+    found: dict[Kind, dict[str, list[int]]] = {kind: {} for kind in Kind}
+    for kind, columns in COLUMNS.items():
+        for layout in LAYOUTS:
+            shape = f"{'… ' if layout.type_last else ''}{layout.record_type} {layout.count}"
+            places = [place for c in columns if (place := layout.position(c)) is not None]
+            known = found[kind].setdefault(shape, [])
+            known += [place for place in places if place not in known]
+    return found
+
+
+_PLACES = _places()
+
+
+def _exists(tokens: Column, rules: Sequence[Rule], charset: str) -> Column:
+    if not rules:
+        return F.lit(False)
+    digests: dict[str, list[str]] = {}
+    for rule in rules:
+        digests.setdefault(rule.salt, []).append(rule.digest)
+
+    def named(token: Column) -> Column:
+        return _any(
+            *(
+                F.sha2(F.concat(F.lit(salt).cast("binary"), F.encode(token, charset)), 256).isin(of_salt)
+                for salt, of_salt in digests.items()
+            )
+        )
+
+    return F.coalesce(F.exists(tokens, named), F.lit(False))
+
+
+def _any(*conditions: Column) -> Column:
+    found = F.lit(False)
+    for condition in conditions:
+        found = found | condition
+    return found

@@ -1,0 +1,89 @@
+"""The rules of erasure: what may not be in the warehouse, as salted hashes in `lake.ops.erasures`."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+
+from pyiceberg.exceptions import NoSuchTableError
+from pyspark.sql import SparkSession
+
+from spark_jobs import catalog
+from spark_jobs.settings import Settings
+from spark_jobs.tables import ERASURES
+
+
+class Kind(StrEnum):
+    """What of a traced message is erased: one of its user keys, its producer or consumer group, its id."""
+
+    KEY = "key"
+    GROUP = "group"
+    MSG_ID = "msg_id"
+
+
+@dataclass(frozen=True)
+class Rule:
+    """Records of the cluster that hold a text with this hash where the kind has its place are erased."""
+
+    cluster: str
+    kind: Kind
+    salt: str
+    digest: str
+
+
+def named(kind: Kind, text: str) -> str:
+    """The text as it is compared: groups without `%RETRY%`, `%DLQ%` and namespace.
+
+    Raises:
+        ValueError: no key, group or id can be so.
+    """
+    name = text.rpartition("%")[2] if kind is Kind.GROUP else text
+    if not name or any(sign in name for sign in " ,\x01\x02"):
+        raise ValueError(f"{text!r} is no {kind.value}: it is empty, or holds a space or a comma")
+    return name
+
+
+def digest(salt: str, text: str) -> str:
+    return hashlib.sha256((salt + text).encode()).hexdigest()
+
+
+def rules_of(settings: Settings, cluster: str | None = None) -> list[Rule]:
+    """The rules of a cluster, or of all; read without Spark, so that none costs next to nothing."""
+    try:
+        rows = catalog.lake(settings).load_table(ERASURES.name).scan().to_arrow().to_pylist()
+    except NoSuchTableError:
+        return []
+    found = [Rule(row["cluster"], Kind(row["kind"]), row["salt"], row["digest"]) for row in rows]
+    return sorted({r for r in found if cluster in (None, r.cluster)}, key=lambda r: (r.kind, r.digest))
+
+
+def book(spark: SparkSession, settings: Settings, cluster: str, kind: Kind, text: str, run_id: str) -> Rule:
+    """Book the rule, unless it is booked; from now on every extraction obeys it. All rules share one salt."""
+    known = rules_of(settings)
+    salt = known[0].salt if known else secrets.token_hex(16)
+    rule = Rule(cluster, kind, salt, digest(salt, named(kind, text)))
+    if rule not in known:
+        row = (cluster, kind.value, salt, rule.digest, datetime.now(UTC), None, 0, 0, run_id)
+        spark.createDataFrame([row], ERASURES.schema).coalesce(1).writeTo(ERASURES.full_name).append()
+    return rule
+
+
+def add_counts(spark: SparkSession, rule: Rule, messages: int, records: int) -> None:
+    """Add to what the rule has taken out of raw."""
+    _update(spark, rule, f"messages = messages + {messages}, records = records + {records}")
+
+
+def complete(spark: SparkSession, rule: Rule) -> None:
+    """Book that no live snapshot holds it any more."""
+    _update(spark, rule, f"completed_at = timestamp '{datetime.now(UTC):%Y-%m-%d %H:%M:%S}'")
+
+
+def _update(spark: SparkSession, rule: Rule, what: str) -> None:
+    spark.sql(
+        f"update {ERASURES.full_name} set {what} "
+        "where cluster = :cluster and kind = :kind and digest = :digest",
+        args={"cluster": rule.cluster, "kind": rule.kind.value, "digest": rule.digest},
+    )

@@ -1,0 +1,42 @@
+"""Job: keep the tables as the policy says (`settings.UPKEEP`): retention, compaction, expiry, clean-up."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+import uuid
+from datetime import UTC, datetime
+
+from spark_jobs import tables
+from spark_jobs.failures import told
+from spark_jobs.ingest.publish import AuditFailed
+from spark_jobs.maintenance import report
+from spark_jobs.maintenance.retention import NotMerged
+from spark_jobs.maintenance.upkeep import keep, tables_of
+from spark_jobs.session import session
+from spark_jobs.settings import Settings
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--pool", help="only tables whose writers share this Airflow pool; all without it")
+    parser.add_argument("--dry-run", action="store_true", help="change nothing, say what would be done")
+    parser.add_argument("--run-id", default=uuid.uuid4().hex, help="stands in the snapshots that are made")
+    args = parser.parse_args(argv)
+    settings = Settings()
+    spark = session("maintain", settings)
+    tables.ensure(spark)
+    started, now, done, failed = time.monotonic(), datetime.now(UTC), [], False
+    for name, policy in tables_of(spark, settings, args.pool):
+        try:
+            done.append(keep(spark, settings, name, policy, now, args.run_id, args.dry_run))
+        except (AuditFailed, NotMerged) as error:
+            report.failed(name, error)
+            failed = True
+    report.kept(done, args.dry_run, time.monotonic() - started)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(told(main))

@@ -1,0 +1,106 @@
+"""Drop rows that are older than their table keeps them: whole days, booked before they are gone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from pyspark.sql import SparkSession
+
+from spark_jobs import catalog
+from spark_jobs.ingest import publish
+from spark_jobs.ingest.positions import RUN_ID, booked, within
+from spark_jobs.session import CATALOG
+from spark_jobs.settings import Settings, Upkeep
+from spark_jobs.tables import ALL, EVENTS, RAW, RETENTION
+from spark_jobs.trace.merge import pending
+
+
+class NotMerged(Exception):
+    """Messages that raw would drop are not in events yet."""
+
+
+@dataclass(frozen=True)
+class Dropped:
+    """Rows older than `before` (UTC, without a zone) that are gone, or would be."""
+
+    before: datetime
+    rows: int
+
+
+def dropped_before(settings: Settings, table: str) -> datetime | None:
+    """The time before which a table (its name without the catalog) has no rows any more, UTC, without a zone."""
+    rows = catalog.lake(settings).load_table(RETENTION.name).scan().to_arrow().to_pylist()
+    times = [row["before"] for row in rows if row["table_name"] == table]
+    return max(times).astimezone(UTC).replace(tzinfo=None) if times else None
+
+
+def drop_old_rows(
+    spark: SparkSession,
+    settings: Settings,
+    name: str,
+    policy: Upkeep,
+    now: datetime,
+    run_id: str,
+    dry_run: bool = False,
+) -> Dropped | None:
+    """Drop the rows of whole days before `now - retention_days`; None where the policy keeps all, or nothing is as old.
+
+    Rows without a time stay. Positions and `change_seq` stay as they are.
+
+    Raises:
+        NotMerged: raw would drop messages that events does not have.
+        publish.PublishRefused: another writer was first; nothing is dropped.
+    """
+    if policy.retention_days is None:
+        return None
+    midnight = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0, tzinfo=None)
+    before = midnight - timedelta(days=policy.retention_days)
+    table = next(table for table in ALL if table.name == name)
+    head = catalog.head(settings, table)
+    old = f"{policy.retention_column} < timestamp '{before}'"
+    rows = spark.table(table.full_name).where(old).count()
+    if head is None or not rows:
+        return None
+    if dry_run:
+        return Dropped(before, rows)
+    if table == RAW:
+        _refuse_unmerged(spark, settings, old)
+    properties = catalog.books(settings, name) | {RUN_ID: run_id}
+    _book(spark, name, before, rows, now, run_id)
+    with publish.branch(spark, table, "retention", head) as branch:
+        spark.sql(f"delete from {CATALOG}.{name}.branch_{branch} where {old}")
+        # A delete of whole files carries no properties of ours.
+        publish.append(spark.table(table.full_name).limit(0), table, branch, properties)
+        publish.fast_forward(spark, table.full_name, branch)
+    return Dropped(before, rows)
+
+
+def _refuse_unmerged(spark: SparkSession, settings: Settings, old: str) -> None:
+    todo = pending(booked(spark, settings, RAW).positions, booked(spark, settings, EVENTS).positions)
+    lost = within(spark.table(RAW.full_name), todo).where(old).count()
+    if lost:
+        raise NotMerged(
+            f"{RAW.full_name}: {lost} messages are old enough to be dropped and are not in {EVENTS.full_name} yet. "
+            "Nothing was dropped; run the merge (DAG trace_ingest) first"
+        )
+
+
+def _book(spark: SparkSession, name: str, before: datetime, rows: int, now: datetime, run_id: str) -> None:
+    """Merged by table and time: to try again books nothing twice."""
+    spark.sql(
+        f"""
+        merge into {RETENTION.full_name} t
+        using (
+          select
+            '{name}' as table_name,
+            timestamp '{before}' as before,
+            {rows}L as row_count,
+            timestamp '{now.astimezone(UTC):%Y-%m-%d %H:%M:%S}' as dropped_at,
+            :run_id as run_id
+        ) s
+        on t.table_name = s.table_name and t.before = s.before
+        when not matched then insert *
+        """,
+        args={"run_id": run_id},
+    )

@@ -1,0 +1,107 @@
+"""What a table holds now, and what of it the policy would change."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from pyiceberg.table import Table as Metadata
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from spark_jobs import catalog
+from spark_jobs.ingest.publish import made_at
+from spark_jobs.session import CATALOG
+from spark_jobs.settings import Settings, Upkeep
+
+MB = 1024 * 1024
+# Iceberg's own share: a file below it is small.
+SMALL = 0.75
+
+
+@dataclass(frozen=True)
+class State:
+    """A table of main, and what of it is due.
+
+    Attributes:
+        files: data and delete files.
+        size: their bytes.
+        to_compact: small files in partitions that have enough of them.
+        to_compact_size: their bytes.
+        manifests: manifest files.
+        snapshots: all that are live.
+        to_expire: how many of them are older than the policy keeps.
+        left_branches: branches of runs that died.
+    """
+
+    table: str
+    files: int
+    size: int
+    to_compact: int
+    to_compact_size: int
+    manifests: int
+    snapshots: int
+    to_expire: int
+    left_branches: tuple[str, ...]
+
+
+def state_of(spark: SparkSession, settings: Settings, table: str, policy: Upkeep, now: datetime) -> State:
+    """Look at a table (its name without the catalog) at a time."""
+    metadata = catalog.lake(settings).load_table(table)
+    return State(
+        table,
+        *_files(spark, table, policy),
+        manifests=spark.table(f"{CATALOG}.{table}.manifests").count(),
+        snapshots=len(metadata.metadata.snapshots),
+        to_expire=_expirable(metadata, policy, now),
+        left_branches=tuple(
+            name for name in metadata.refs() if is_left_behind(name, now - timedelta(days=policy.safe_days))
+        ),
+    )
+
+
+def is_left_behind(branch: str, before: datetime) -> bool:
+    """Whether a branch was made for one publication, before a time at which none is under way any more."""
+    made = made_at(branch)
+    return made is not None and made < before
+
+
+def _files(spark: SparkSession, table: str, policy: Upkeep) -> tuple[int, int, int, int]:
+    """Number and bytes of all files, and of those to compact."""
+    files = spark.table(f"{CATALOG}.{table}.files")
+    partition = ["partition"] if "partition" in files.columns else []
+    size, small = (
+        F.col("file_size_in_bytes"),
+        F.col("file_size_in_bytes") < SMALL * policy.target_file_mb * MB,
+    )
+    of_partition = files.groupBy(*partition).agg(
+        F.count("*").alias("files"),
+        F.coalesce(F.sum(size), F.lit(0)).alias("size"),
+        F.count_if(small).alias("small"),
+        F.coalesce(F.sum(F.when(small, size)), F.lit(0)).alias("small_size"),
+    )
+    due = F.col("small") >= F.lit(policy.compact_files)
+    sums = [
+        F.sum("files"),
+        F.sum("size"),
+        F.sum(F.when(due, F.col("small"))),
+        F.sum(F.when(due, F.col("small_size"))),
+    ]
+    files_, size_, small_, small_size = of_partition.agg(*[F.coalesce(s, F.lit(0)) for s in sums]).collect()[
+        0
+    ]
+    return files_, size_, small_, small_size
+
+
+def _expirable(metadata: Metadata, policy: Upkeep, now: datetime) -> int:
+    """Snapshots that Iceberg would expire: older than the policy says, and not among the newest of a branch."""
+    oldest = (now - timedelta(days=policy.snapshots_days)).timestamp() * 1000
+    kept: set[int] = set()
+    for ref in metadata.refs().values():
+        snapshot, of_branch = metadata.snapshot_by_id(ref.snapshot_id), 0
+        while snapshot and (of_branch < policy.keep_snapshots or snapshot.timestamp_ms >= oldest):
+            kept.add(snapshot.snapshot_id)
+            of_branch += 1
+            parent = snapshot.parent_snapshot_id
+            snapshot = metadata.snapshot_by_id(parent) if parent is not None else None
+    return sum(s.snapshot_id not in kept and s.timestamp_ms < oldest for s in metadata.metadata.snapshots)

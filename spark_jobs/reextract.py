@@ -1,0 +1,117 @@
+"""Job: read messages again that were read before, by store time or offsets, and decode them anew.
+
+Raw gets what the broker gives now in place of what it had, then events the records of those messages that come out
+otherwise. What the broker no longer has stays as it is.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+import uuid
+from datetime import UTC
+
+from pyspark.sql import SparkSession
+
+from spark_jobs import tables
+from spark_jobs.erasure.bodies import without_erased
+from spark_jobs.erasure.rules import rules_of
+from spark_jobs.failures import told
+from spark_jobs.ingest import publish, raw, report
+from spark_jobs.ingest.positions import Queue, booked, within
+from spark_jobs.ingest.reextract import Again, Asked, as_plan, counted, planned, replace_in_raw
+from spark_jobs.ingest.source import TopicSource
+from spark_jobs.replay import moment, replay_messages
+from spark_jobs.rocketmq.datasource import RocketMQDataSource
+from spark_jobs.session import session
+from spark_jobs.settings import Cluster, Settings
+
+
+def reextract(
+    spark: SparkSession, settings: Settings, cluster: Cluster, asked: Asked, run_id: str, dry_run: bool
+) -> list[Again]:
+    """Plan, read, audit and publish once, in raw alone; returns what was read again, or would be.
+
+    Raises:
+        RocketMQError, QueueFailed: a broker cannot be asked; nothing is changed.
+        publish.PublishRefused, publish.AuditFailed: as of `replace_in_raw`.
+    """
+    spark.dataSource.register(RocketMQDataSource)
+    books = booked(spark, settings, tables.RAW)
+    if books.head is None:
+        return []  # nothing was ever read
+    with TopicSource(cluster, settings.extract) as source:
+        queues = [queue for topic in cluster.topics for queue in source.queues(topic)]
+        again = planned(source, queues, books.positions, asked)
+    again = counted(spark, again, books.head)
+    if again and not dry_run:
+        plan = as_plan(again, books, int(time.time() * 1000))
+        rows = raw.read(spark, cluster, plan, settings, run_id)
+        rows = without_erased(rows, rules_of(settings, cluster.name))
+        replace_in_raw(spark, rows, again, books, run_id)
+    return again
+
+
+def asked_for(args: argparse.Namespace, parser: argparse.ArgumentParser) -> Asked:
+    """What the arguments ask for; the parser ends the job where they make no sense."""
+    by_time = args.start is not None and args.end is not None
+    by_offset = None not in (args.queue, args.from_offset, args.to_offset)
+    if by_time == by_offset:
+        parser.error("say either --from and --to, or --queue, --from-offset and --to-offset")
+    if by_time:
+        start, end = (int(each.replace(tzinfo=UTC).timestamp() * 1000) for each in (args.start, args.end))
+    else:
+        start, end = args.from_offset, args.to_offset
+    if start >= end:
+        parser.error(f"the start is not before the end: {start}, {end}")
+    return Asked(start, end, None if by_time else args.queue)
+
+
+def _queue(text: str) -> Queue:
+    try:
+        return Queue.parse(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--cluster", help="name of a cluster in the settings; without it all of them")
+    parser.add_argument("--from", dest="start", type=moment, help="first store time, UTC")
+    parser.add_argument("--to", dest="end", type=moment, help="store time to stop before, UTC")
+    parser.add_argument("--queue", type=_queue, help="<cluster>/<trace topic>/<broker>/<queue id>")
+    parser.add_argument("--from-offset", type=int, help="first offset of that queue")
+    parser.add_argument("--to-offset", type=int, help="offset to stop before")
+    parser.add_argument(
+        "--dry-run", action=argparse.BooleanOptionalAction, default=False, help="say what would be read"
+    )
+    parser.add_argument("--run-id", default=uuid.uuid4().hex, help="stands in the rows that are written")
+    args = parser.parse_args(argv)
+    asked = asked_for(args, parser)
+    settings = Settings()
+    name = asked.queue.cluster if asked.queue else args.cluster
+    try:
+        clusters = [settings.cluster(name)] if name else settings.clusters
+    except ValueError as error:
+        parser.error(str(error))
+    if not clusters:
+        parser.error("no cluster is configured: name a settings file in TRACE_SETTINGS")
+    spark = session("reextract", settings)
+    tables.ensure(spark)
+    for cluster in clusters:
+        try:
+            for attempt in publish.planning_again():
+                with attempt:
+                    again = reextract(spark, settings, cluster, asked, args.run_id, args.dry_run)
+        except ValueError as error:
+            sys.exit(str(error))
+        report.reextracted(again, args.dry_run)
+        if again and not args.dry_run:
+            messages = within(spark.table(tables.RAW.full_name), [each.range for each in again])
+            report.replayed(replay_messages(spark, settings, messages, args.run_id), dry_run=False)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(told(main))

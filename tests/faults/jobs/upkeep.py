@@ -1,0 +1,18 @@
+"""Maintenance as the tests of the jobs run it: everything is old at once."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from spark_jobs.maintenance.upkeep import Kept, keep
+from spark_jobs.settings import Upkeep
+from spark_jobs.tables import EVENTS, RAW
+from tests.faults.jobs.world import World
+
+STRICT = Upkeep(tables="*", compact_files=3, max_manifests=5, snapshots_days=0, keep_snapshots=2)
+
+
+def maintain(world: World, policy: Upkeep = STRICT) -> list[Kept]:
+    """Compact, expire and clean up raw and events."""
+    now = datetime.now(UTC) + timedelta(seconds=1)
+    return [keep(world.spark, world.settings, table.name, policy, now, "upkeep") for table in (RAW, EVENTS)]

@@ -1,0 +1,54 @@
+"""The whole job `erase`, marts included: no file of the warehouse holds the text after it, nor anything that dbt wrote."""
+
+from __future__ import annotations
+
+import pytest
+
+from spark_jobs import erase, marts, tables
+from spark_jobs.merge import merge_all
+from tests.maintenance.files import holding
+from tests.spark.stored import messages, planned, write
+
+S, R = "\x01", "\x02"
+TEXT = "7F00000100002A9F4E25VICTIM"
+PUB = "Pub {time} DefaultRegion orders-producer orders {id} TagA {key} 10.0.0.1:10911 128 3 0 OID{id} true"
+BEFORE = "SubBefore {time} DefaultRegion mail-service RQ{id} {id} 0 {key}"
+AFTER = "SubAfter RQ{id} {id} 7 true {key} 0 {time} mail-service"
+
+
+def body(msg_id: str) -> str:
+    """A message that was sent and consumed."""
+    values = {"id": msg_id, "key": f"key-of-{msg_id}", "time": "1795219190000"}
+    return "".join(line.format(**values).replace(" ", S) + R for line in (PUB, BEFORE, AFTER))
+
+
+@pytest.fixture
+def built(lake, settings, monkeypatch):
+    """Two messages, in all tables up to the marts."""
+    monkeypatch.setenv("TRACE_HOME", str(settings.home))
+    rows = messages(lake, 0, 1, body(TEXT)).union(messages(lake, 1, 2, body("OTHER0001")))
+    write(lake, settings, rows, planned(0, 2), "run")
+    merge_all(lake, settings, "run")
+    assert marts.main([]) == 0
+    return lake
+
+
+@pytest.mark.timeout(1800)
+def test_no_file_holds_it(built, settings):
+    before = holding(settings.home, TEXT)
+    for part in (
+        "warehouse/raw/",
+        "warehouse/events/",
+        "warehouse/marts/fct_sends/",
+        "warehouse/marts/fct_messages/",
+    ):
+        assert any(file.startswith(part) for file in before), part
+    arguments = ["--cluster", "c", "--msg-id", TEXT]
+    assert erase.main([*arguments, "--dry-run"]) == 0
+    assert holding(settings.home, TEXT) == before
+    assert erase.main(arguments) == 0
+    assert holding(settings.home, TEXT) == []
+    assert {row.msg_id for row in built.table("lake.marts.fct_messages").collect()} == {"OTHER0001"}
+    assert built.table(tables.RAW.full_name).count() == 2
+    assert built.table(tables.ERASURES.full_name).where("completed_at is null").isEmpty()
+    assert marts.main([]) == 0, "the next build goes on from main"

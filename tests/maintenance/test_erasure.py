@@ -1,0 +1,222 @@
+"""What is erased is in no file of the warehouse, comes back with nothing, and takes nothing else along."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from pyspark.sql import functions as F
+
+from spark_jobs import tables
+from spark_jobs.erase import erase
+from spark_jobs.erasure import rules
+from spark_jobs.erasure.bodies import ERASED, without_erased
+from spark_jobs.erasure.erase import forget
+from spark_jobs.erasure.rules import Kind, Rule, digest, rules_of
+from spark_jobs.ingest.positions import booked
+from spark_jobs.merge import merge_all
+from spark_jobs.replay import replay_messages
+from spark_jobs.trace.layouts import LAYOUTS
+from tests.maintenance.files import holding
+from tests.spark.stored import messages, planned, write
+
+S, R = "\x01", "\x02"
+TEXT = "Grün-4711-VICTIM"
+OTHERS = {
+    "time": "1795000000000", "region": "DefaultRegion", "group": "some-group", "topic": TEXT, "msgId": "AC11",
+    "tags": "TagA", "keys": "k1 k2", "storeHost": "10.0.0.1:10911", "bodyLength": "128", "cost": "3", "msgType": "0",
+    "offsetMsgId": "OID", "success": "true", "clientHost": "10.0.0.9", "requestId": "RQ", "retryTimes": "0",
+    "contextCode": "0", "transactionId": "TX", "transactionState": "COMMIT_MESSAGE", "fromTransactionCheck": "false",
+    "exactlyOnceStatus": "1",
+}  # fmt: skip
+NAMED = {
+    Kind.KEY: {"keys": f"k1 {TEXT} k2"},
+    Kind.GROUP: {"group": f"ns%{TEXT}"},
+    Kind.MSG_ID: {"msgId": f"AC11,{TEXT}"},
+}
+
+
+def record(**fields: str) -> str:
+    """A SubAfter with its group."""
+    layout = next(layout for layout in LAYOUTS if layout.name == "sub_after_9")
+    return S.join(layout.wire(OTHERS | {"topic": "orders"} | fields)) + R
+
+
+def rule(kind: Kind, text: str = TEXT) -> Rule:
+    return Rule("c", kind, "salt", digest("salt", text))
+
+
+@pytest.fixture(scope="module")
+def cleaned(spark):
+    """Bodies as they are after a rule, with the count of what is gone; one Spark job a rule."""
+
+    def clean(kind: Kind, *bodies: str | bytes) -> list[tuple[bytes, int]]:
+        rows = messages(spark, 0, len(bodies)).drop("body")
+        contents = spark.createDataFrame(
+            [(n, bytearray(b if isinstance(b, bytes) else b.encode())) for n, b in enumerate(bodies)],
+            "queue_offset bigint, body binary",
+        )
+        done = without_erased(rows.join(contents, "queue_offset"), [rule(kind)]).orderBy("queue_offset")
+        return [(bytes(row.body), int((row.properties or {}).get(ERASED, 0))) for row in done.collect()]
+
+    return clean
+
+
+@pytest.mark.parametrize("kind", Kind)
+def test_a_record_of_each_layout_that_has_the_kind(cleaned, kind):
+    """And none that has the text elsewhere: as its topic."""
+    field = next(iter(NAMED[kind]))
+    named = {la.name: S.join(la.wire(OTHERS | NAMED[kind])) + R for la in LAYOUTS}
+    others = {la.name: S.join(la.wire(OTHERS)) + R for la in LAYOUTS}
+    found = cleaned(kind, *named.values(), *others.values())
+    of_named = dict(zip(named, found[: len(LAYOUTS)], strict=True))
+    of_others = dict(zip(others, found[len(LAYOUTS) :], strict=True))
+    assert of_named == {
+        la.name: (b"\x02", 1) if field in la.fields else (named[la.name].encode(), 0) for la in LAYOUTS
+    }
+    assert of_others == {name: (body.encode(), 0) for name, body in others.items()}
+
+
+def test_neighbours_keep_their_bytes_and_places(cleaned):
+    other, torn = record(keys="k3").encode(), b"Pub\x01\xff\xfe\x02"
+    named = record(keys=TEXT).encode()
+    ((body, count), *_) = cleaned(Kind.KEY, other + named + torn + named + other)
+    assert (body, count) == (other + b"\x02" + torn + b"\x02" + other, 2)
+
+
+def test_a_longer_key_stays(cleaned):
+    body = record(keys=f"{TEXT}-2 x{TEXT}")
+    assert cleaned(Kind.KEY, body) == [(body.encode(), 0)]
+
+
+def test_torn_and_glued_records_with_the_text_in_any_field(cleaned):
+    torn, glued = f"SubAfter{S}{TEXT}{R}", record(keys=TEXT).removesuffix(R) + S + record(keys="k")
+    assert cleaned(Kind.KEY, torn, glued) == [(b"\x02", 1), (b"\x02", 1)]
+
+
+def test_keys_properties_and_unreadable_bodies(spark):
+    rows = messages(spark, 0, 3, record(keys="k")).withColumns(
+        {
+            "keys": F.expr(f"if(queue_offset = 2, 'a', 'a {TEXT} b')"),
+            "properties": F.expr(
+                f"if(queue_offset = 2, null, map('KEYS', 'a {TEXT} b', 'X', '{TEXT}', 'Y', 'y'))"
+            ),
+            "body_error": F.expr("if(queue_offset = 1, 'crc: wrong', null)"),
+        }
+    )
+    first, second, third = without_erased(rows, [rule(Kind.KEY)]).orderBy("queue_offset").collect()
+    for row in (first, second):
+        assert row["keys"] == "a b"
+        assert row.properties == {"KEYS": "a b", "X": "", "Y": "y", ERASED: "0"}
+    assert [bytes(row.body) for row in (first, second, third)] == [
+        record(keys="k").encode(),
+        b"",
+        record(keys="k").encode(),
+    ]
+    assert (third["keys"], third.properties) == ("a", None)
+
+
+def test_no_rules_cost_nothing(spark):
+    rows = messages(spark, 0, 1)
+    assert without_erased(rows, []) is rows
+
+
+@pytest.mark.parametrize(("kind", "text"), [(Kind.KEY, "two words"), (Kind.KEY, ""), (Kind.GROUP, "ns%")])
+def test_what_is_no_name_is_refused(kind, text):
+    with pytest.raises(ValueError, match="is no"):
+        rules.named(kind, text)
+
+
+@pytest.fixture(scope="module")
+def filled(spark, settings):
+    """Six messages of two records; the second of the first three is named, and their keys say so. All are merged."""
+    tables.ensure(spark)
+    body = record(keys="k1", requestId="a{0}") + record(keys=TEXT, requestId="b{0}")
+    other = record(keys="k1", requestId="a{0}") + record(keys="k2", group="last-group", requestId="b{0}")
+    rows = messages(spark, 0, 3, body).withColumns(
+        {"keys": F.lit(f"AC11 {TEXT}"), "properties": F.create_map(F.lit("KEYS"), F.lit(f"AC11 {TEXT}"))}
+    )
+    write(spark, settings, rows.union(messages(spark, 3, 6, other)), planned(0, 6), "run")
+    assert merge_all(spark, settings, "run") == 12
+    yield spark
+    for table in tables.ALL:
+        spark.sql(f"drop table if exists {table.full_name} purge")
+
+
+def erased(spark, settings, kind: Kind = Kind.KEY, text: str = TEXT, cluster: str = "c"):
+    return erase(spark, settings, cluster, kind, text, "erasure")
+
+
+def request_ids(spark) -> set[tuple[int, int, str]]:
+    rows = spark.table(tables.EVENTS.full_name).collect()
+    return {(row.queue_offset, row.record_index, row.request_id) for row in rows}
+
+
+def everywhere(settings) -> list[str]:
+    return holding(settings.home / "warehouse", TEXT)
+
+
+def forgotten(spark, settings) -> list[str]:
+    names = [table.name for table in tables.ALL]
+    return forget(spark, settings, names, datetime.now(UTC) + timedelta(hours=1), "erasure")
+
+
+def test_gone_from_every_file_and_nothing_else_is(filled, settings, monkeypatch):
+    """Though it was killed once, a branch still held it, and raw had dropped one of the messages."""
+    filled.sql(f"delete from {tables.RAW.full_name} where queue_offset = 0")
+    filled.sql(f"alter table {tables.RAW.full_name} create branch extract_1")
+    assert any("raw" in file for file in everywhere(settings))
+    assert any(file.endswith(".avro") for file in everywhere(settings)), "bounds in manifests"
+    before = {table.name: booked(filled, settings, table) for table in (tables.RAW, tables.EVENTS)}
+
+    def killed(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr("spark_jobs.erase.replay_messages", killed)
+        with pytest.raises(KeyboardInterrupt):
+            erased(filled, settings)
+    assert len(request_ids(filled)) == 12
+    erased(filled, settings)
+    assert forgotten(filled, settings) == ["raw.trace_messages: extract_1"]
+    assert any("raw" in file for file in everywhere(settings))
+    filled.sql(f"alter table {tables.RAW.full_name} drop branch extract_1")
+    assert forgotten(filled, settings) == []
+    assert everywhere(settings) == []
+
+    expected = {(offset, 0, f"a{offset}") for offset in range(6)} | {(o, 1, f"b{o}") for o in range(3, 6)}
+    assert request_ids(filled) == expected
+    counted = {
+        row.queue_offset: row.properties and row.properties[ERASED]
+        for row in filled.table(tables.RAW.full_name).collect()
+    }
+    assert counted == {1: "1", 2: "1", 3: None, 4: None, 5: None}, "the messages stay"
+    for table in (tables.RAW, tables.EVENTS):
+        assert booked(filled, settings, table).positions == before[table.name].positions
+    (row,) = filled.table(tables.ERASURES.full_name).collect()
+    assert (row.messages, row.records, row.kind) == (2, 2, "key")
+
+
+def test_later_messages_and_replays_bring_nothing_back(filled, settings):
+    erased(filled, settings)
+    rows = without_erased(
+        messages(filled, 6, 8, record(keys=TEXT) + record(keys="k")), rules_of(settings, "c")
+    )
+    write(filled, settings, rows, planned(6, 8), "later")
+    assert merge_all(filled, settings, "later") == 2
+    days = replay_messages(filled, settings, filled.table(tables.RAW.full_name), "replay")
+    assert sum(day.changed for day in days) == 0
+    assert filled.table(tables.EVENTS.full_name).where(f"contains(keys, '{TEXT}')").isEmpty()
+
+
+def test_a_group_of_one_cluster_and_the_books_of_replaced_records(filled, settings):
+    records = filled.table(tables.EVENTS.full_name).select(*tables.REPLACED_RECORDS.column_names)
+    records.writeTo(tables.REPLACED_RECORDS.full_name).append()
+    before = request_ids(filled)
+    erased(filled, settings, Kind.GROUP, "last-group", cluster="another")
+    assert request_ids(filled) == before
+    erased(filled, settings, Kind.GROUP, "ns%last-group")
+    assert request_ids(filled) == before - {(offset, 1, f"b{offset}") for offset in range(3, 6)}
+    left = filled.table(tables.REPLACED_RECORDS.full_name)
+    assert left.count() > 0
+    assert left.where("group_name = 'last-group'").isEmpty()

@@ -1,0 +1,62 @@
+"""What is too old is dropped by whole days, and everything that looks back knows it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from spark_jobs import tables
+from spark_jobs.ingest.positions import booked
+from spark_jobs.maintenance.retention import Dropped, NotMerged, drop_old_rows, dropped_before
+from spark_jobs.merge import merge_all
+from spark_jobs.replay import replay_all
+from spark_jobs.settings import Upkeep
+from tests.spark.stored import messages, planned, write
+
+DAYS = 30
+POLICY = Upkeep(tables="*", retention_days=DAYS)
+# The queue of `stored` passes this midnight with offset 10.
+MIDNIGHT = datetime(2026, 11, 21)
+NOW = datetime(2026, 11, 21, 13, 0, tzinfo=UTC) + timedelta(days=DAYS)
+
+
+def dropped(spark, settings, table: tables.Table, dry_run: bool = False) -> Dropped | None:
+    return drop_old_rows(spark, settings, table.name, POLICY, NOW, "upkeep", dry_run)
+
+
+def offsets(spark, table: tables.Table) -> set[int]:
+    return {row.queue_offset for row in spark.table(table.full_name).collect()}
+
+
+def test_whole_days_go_and_the_books_stay(lake, settings, capfd):
+    write(lake, settings, messages(lake, 0, 20), planned(0, 20), "run")
+    with pytest.raises(NotMerged, match="10 messages are old enough"):
+        dropped(lake, settings, tables.RAW)
+    assert offsets(lake, tables.RAW) == set(range(20))
+    merge_all(lake, settings, "run")
+    before = {table.name: booked(lake, settings, table) for table in (tables.RAW, tables.EVENTS)}
+
+    assert dropped(lake, settings, tables.RAW, dry_run=True) == Dropped(MIDNIGHT, 10)
+    assert offsets(lake, tables.RAW) == set(range(20))
+    assert dropped_before(settings, tables.RAW.name) is None
+    for table, rows in ((tables.RAW, 10), (tables.EVENTS, 20)):
+        assert dropped(lake, settings, table) == Dropped(MIDNIGHT, rows)
+        assert dropped(lake, settings, table) is None
+        assert offsets(lake, table) == set(range(10, 20))
+        assert dropped_before(settings, table.name) == MIDNIGHT
+        after = booked(lake, settings, table)
+        assert (after.positions, after.change_seq) == (
+            before[table.name].positions,
+            before[table.name].change_seq,
+        )
+        summary = lake.sql(
+            f"select summary from {table.full_name}.snapshots order by committed_at desc"
+        ).first()[0]
+        assert "trace.offsets" in summary, "the newest snapshot has the books"
+
+    (day,) = replay_all(lake, settings, MIDNIGHT - timedelta(days=1), MIDNIGHT + timedelta(days=1), "replay")
+    assert (day.messages, day.changed) == (10, 0)
+    assert "before 2026-11-21 00:00:00 UTC is past its retention" in " ".join(capfd.readouterr().err.split())
+    write(lake, settings, messages(lake, 20, 22), planned(20, 22), "next")
+    assert merge_all(lake, settings, "next") == 4

@@ -1,0 +1,191 @@
+"""Tables stay small, and no extraction or merge ever notices."""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from spark_jobs import catalog, tables
+from spark_jobs.ingest import positions, publish
+from spark_jobs.ingest.positions import OFFSETS, RUN_ID, booked
+from spark_jobs.maintenance import compaction
+from spark_jobs.maintenance.expiry import METADATA
+from spark_jobs.maintenance.upkeep import keep, tables_of
+from spark_jobs.merge import merge_all
+from spark_jobs.publish.branches import heads
+from spark_jobs.settings import Settings, Upkeep
+from tests.spark.stored import messages, planned, write
+
+RAW, EVENTS = tables.RAW.name, tables.EVENTS.name
+STRICT = Upkeep(tables="*", compact_files=2, max_manifests=1, snapshots_days=0, keep_snapshots=1)
+LATER = timedelta(hours=1)  # than all that is committed meanwhile
+
+
+def extracted(spark, settings, first: int, last: int) -> None:
+    """A commit a message."""
+    for offset in range(first, last):
+        write(
+            spark, settings, messages(spark, offset, offset + 1), planned(offset, offset + 1), f"run {offset}"
+        )
+
+
+def kept(spark, settings, table: tables.Table = tables.RAW, policy: Upkeep = STRICT, dry_run: bool = False):
+    return keep(spark, settings, table.name, policy, datetime.now(UTC) + LATER, "upkeep", dry_run)
+
+
+def next_offset(spark, settings) -> int:
+    (position,) = booked(spark, settings, tables.RAW).positions.values()
+    return position.next
+
+
+def count(spark, table: tables.Table, what: str) -> int:
+    return spark.table(f"{table.full_name}.{what}").count()
+
+
+def folder(settings, table: tables.Table) -> Path:
+    return settings.home / "warehouse" / table.name.replace(".", "/")
+
+
+@pytest.fixture(scope="module")
+def filled(spark, settings):
+    """Two messages, each extracted and merged in a commit of its own; the tests add to them."""
+    tables.ensure(spark)
+    for offset in range(2):
+        extracted(spark, settings, offset, offset + 1)
+        merge_all(spark, settings, f"run {offset}")
+    yield spark
+    for table in tables.ALL:
+        spark.sql(f"drop table if exists {table.full_name} purge")
+
+
+def test_an_ingestion_goes_on_where_it_was_after_all_else_is_gone(filled, settings, monkeypatch):
+    def everything() -> set:
+        return {(str(file), file.stat().st_mtime) for file in (settings.home / "warehouse").rglob("*")}
+
+    def records() -> list:
+        rows = filled.table(tables.EVENTS.full_name).orderBy("queue_offset", "record_index").collect()
+        return [(row.queue_offset, row.record_index, row.request_id) for row in rows]
+
+    old_rows = records()
+    for table in (tables.RAW, tables.EVENTS):
+        before, files = booked(filled, settings, table), everything()
+        dry = kept(filled, settings, table, dry_run=True)
+        assert everything() == files, "a dry run changes nothing"
+        done = kept(filled, settings, table)
+        assert (dry.compacted.files, done.compacted.files, done.compacted.into) == (2, 2, 1)
+        assert dry.manifests == done.manifests > 1
+        assert dry.expired == 2, "the empty first snapshot and the one before the last"
+        assert done.refused is None
+
+        assert (count(filled, table, "files"), count(filled, table, "snapshots")) == (1, 1)
+        assert len(list(folder(settings, table).rglob("*.parquet"))) == 1
+        assert list(heads(filled, table.name)) == ["main"]
+        assert catalog.books(settings, table.name)[RUN_ID] == "upkeep"
+        found = {row.key: row.value for row in filled.sql(f"show tblproperties {table.full_name}").collect()}
+        assert METADATA.items() <= found.items()
+        after = booked(filled, settings, table)
+        assert (after.positions, after.change_seq) == (before.positions, before.change_seq)
+    assert records() == old_rows
+    (file,) = [row.file_path for row in filled.table(f"{tables.EVENTS.full_name}.files").collect()]
+    places = [(row.queue_offset, row.record_index) for row in filled.read.parquet(file).collect()]
+    assert places == sorted(places)
+
+    monkeypatch.setattr(positions, "_rebuilt", lambda *_: pytest.fail("the books are gone"))
+    assert merge_all(filled, settings, "nothing new") == 0
+    first = next_offset(filled, settings)
+    extracted(filled, settings, first, first + 1)
+    assert merge_all(filled, settings, "new") == 2
+    assert len(records()) == len(set(records())) == 2 * (first + 1)
+
+
+def test_a_compaction_carries_the_books_itself(filled, settings):
+    first = next_offset(filled, settings)
+    extracted(filled, settings, first, first + 2)
+    before = catalog.books(settings, tables.RAW.name)
+    assert compaction.compact(filled, settings, tables.RAW.name, STRICT, "compaction").files > 1
+    (summary,) = filled.sql(
+        f"select s.summary from {tables.RAW.full_name}.snapshots s "
+        f"join {tables.RAW.full_name}.refs r using (snapshot_id) where r.name = 'main'"
+    ).first()
+    assert (before | {RUN_ID: "compaction"}).items() <= summary.items()
+
+
+def test_an_extraction_that_publishes_during_a_compaction_is_not_read_again(filled, settings, monkeypatch):
+    """Iceberg alone would put the compaction, with the older books, on top of the extraction."""
+    first = next_offset(filled, settings)
+    extracted(filled, settings, first, first + 2)
+    real, published = compaction._audit, []
+
+    def publish_meanwhile(*given):
+        real(*given)
+        if not published:
+            published.append(True)
+            extracted(filled, settings, first + 2, first + 3)
+
+    monkeypatch.setattr(compaction, "_audit", publish_meanwhile)
+    assert kept(filled, settings).refused is None, "the second attempt starts from the new main"
+    assert published
+    assert next_offset(filled, settings) == first + 3
+    assert filled.table(tables.RAW.full_name).count() == first + 3
+
+
+def test_a_table_whose_writers_are_always_first_is_left(filled, settings, monkeypatch):
+    def refuse(*_):
+        raise publish.PublishRefused("main moved")
+
+    monkeypatch.setattr("spark_jobs.maintenance.upkeep.drop_old_rows", refuse)
+    before = count(filled, tables.RAW, "snapshots")
+    assert kept(filled, settings).refused == "main moved"
+    assert count(filled, tables.RAW, "snapshots") == before
+
+
+def test_a_publication_under_way_loses_nothing(filled, settings):
+    """Its branch's snapshots and files are there, though main has moved past all that is old."""
+    only_expiry = STRICT.model_copy(update={"compact_files": None, "max_manifests": None})
+    first = next_offset(filled, settings)
+    extracted(filled, settings, first, first + 1)
+    base, plan = booked(filled, settings, tables.RAW), planned(first + 1, first + 4)
+    with publish.branch(filled, tables.RAW, "slow", base.head) as branch:
+        rows, properties = (
+            messages(filled, first + 1, first + 4),
+            {OFFSETS: positions.to_json(plan.positions)},
+        )
+        publish.append(rows, tables.RAW, branch, properties)
+        assert kept(filled, settings, policy=only_expiry).expired > 0
+        publish.fast_forward(filled, tables.RAW.full_name, branch)
+    offsets = {row.queue_offset for row in filled.table(tables.RAW.full_name).collect()}
+    assert offsets == set(range(first + 4))
+    assert booked(filled, settings, tables.RAW).positions == plan.positions
+
+
+def test_what_dead_runs_left_goes_when_it_is_old(filled, settings):
+    """Branches and files; what is younger may belong to a run that is at work."""
+    old, young = (datetime.now(UTC) - timedelta(days=days) for days in (4, 2))
+    names = [f"extract_{made:%Y%m%d%H%M%S}_{n:012x}" for n, made in enumerate((old, young))]
+    files = [folder(settings, tables.RAW) / "data" / f"left-{n}.parquet" for n in range(2)]
+    for name, file, made in zip(names, files, (old, young), strict=True):
+        filled.sql(f"alter table {tables.RAW.full_name} create branch {name}")
+        file.write_bytes(b"left by a killed task")
+        os.utime(file, (made.timestamp(), made.timestamp()))
+    done = kept(filled, settings)
+    assert (done.state.left_branches, done.orphans) == ((names[0],), 1)
+    assert set(heads(filled, tables.RAW.name)) == {"main", names[1]}
+    assert [file.exists() for file in files] == [False, True]
+    publish.drop_branch(filled, tables.RAW.full_name, names[1])
+
+
+def test_each_table_has_a_policy_and_the_first_row_counts(filled):
+    settings = Settings(maintenance=[Upkeep(tables="raw.*", retention_days=7)])
+    assert settings.upkeep(tables.RAW.name).retention_days == 7
+    assert settings.upkeep(tables.EVENTS.name).retention_days == 400
+    assert settings.upkeep("someones.own").retention_days is None
+    of_pool = {
+        pool: {name for name, _ in tables_of(filled, settings, pool)}
+        for pool in ("lake_publish", "lake_marts")
+    }
+    assert tables.RAW.name in of_pool["lake_publish"]
+    assert tables.PUBLICATIONS.name in of_pool["lake_marts"]
+    assert not of_pool["lake_publish"] & of_pool["lake_marts"]
