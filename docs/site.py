@@ -8,8 +8,7 @@ from pathlib import Path
 
 from dbt.cli.main import dbtRunner
 
-from spark_jobs.publish.inputs import Inputs
-from spark_jobs.publish.models import DBT_PROJECT
+from spark_jobs.publish.inputs import DBT_PROJECT, Inputs
 from spark_jobs.settings import Settings
 
 
@@ -19,7 +18,8 @@ def write(folder: Path, settings: Settings) -> Path:
     Raises:
         SystemExit: dbt could not make it; the message is dbt's own.
     """
-    no_records = Inputs(0, {}, settings.limits)
+    # As of an incremental run, which has every model.
+    no_records = Inputs(0, {}, settings.limits, change_seq_from=0)
     result = dbtRunner().invoke(
         [
             *("--quiet", "--log-path", str(folder / "logs"), "--no-populate-cache"),

@@ -37,9 +37,14 @@ def head(settings: Settings, table: Table) -> int | None:
 
 
 def summary_with(settings: Settings, table: Table, name: str) -> dict[str, str]:
+    """`newest_summary` of one of the tables that the jobs write."""
+    return newest_summary(settings, table.name, name)
+
+
+def newest_summary(settings: Settings, table_name: str, name: str) -> dict[str, str]:
     """The summary of the newest snapshot on main that carries the property `name`; empty if none does."""
     try:
-        metadata = lake(settings).load_table(table.name)
+        metadata = lake(settings).load_table(table_name)
     except NoSuchTableError:
         return {}
     return _newest_summary(metadata, lambda summary: name in summary)

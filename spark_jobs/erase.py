@@ -30,7 +30,6 @@ from spark_jobs.ingest.positions import booked
 from spark_jobs.publish import branches, report
 from spark_jobs.publish.inputs import Inputs
 from spark_jobs.publish.marts import build_and_publish, recover
-from spark_jobs.publish.models import MARTS
 from spark_jobs.replay import replay_messages
 from spark_jobs.session import session
 from spark_jobs.settings import Settings
@@ -78,7 +77,7 @@ def would_erase(spark: SparkSession, settings: Settings, cluster: str, kind: Kin
 def rebuild_marts(spark: SparkSession, settings: Settings) -> bool:
     """Build and publish the marts from what is left; returns whether they could be."""
     report.recovered(recover(spark))
-    inputs = Inputs.of(booked(spark, settings, tables.EVENTS), settings.limits)
+    inputs = Inputs.of(booked(spark, settings, tables.EVENTS), settings.limits, published=None)
     if inputs is None:
         return True
     built = build_and_publish(spark, inputs, settings.home / "dbt")
@@ -112,7 +111,8 @@ def main(argv: list[str] | None = None) -> int:
     if not rebuild_marts(spark, settings):
         _console.print("[bold red]not done[/]: the marts still hold it. Mend them and run this again")
         return 1
-    everywhere = [t for space in ("raw", "events", "ops", MARTS) for t in branches.tables_in(spark, space)]
+    spaces = ("raw", "events", "ops", *branches.NAMESPACES)
+    everywhere = [table for space in spaces for table in branches.tables_in(spark, space)]
     held = forget(spark, settings, everywhere, datetime.now(UTC) + timedelta(seconds=1), args.run_id)
     if held:
         _console.print(

@@ -14,6 +14,7 @@ from spark_jobs.ingest.publish import AuditFailed
 from spark_jobs.maintenance import report
 from spark_jobs.maintenance.retention import NotMerged
 from spark_jobs.maintenance.upkeep import keep, tables_of
+from spark_jobs.publish import publication
 from spark_jobs.session import session
 from spark_jobs.settings import Settings
 
@@ -27,6 +28,8 @@ def main(argv: list[str] | None = None) -> int:
     settings = Settings()
     spark = session("maintain", settings)
     tables.ensure(spark)
+    if not args.dry_run and args.pool in (None, "lake_marts"):
+        publication.roll_forward(spark)  # a commit to a table that is still to be published would stop it
     started, now, done, failed = time.monotonic(), datetime.now(UTC), [], False
     for name, policy in tables_of(spark, settings, args.pool):
         try:

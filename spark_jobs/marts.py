@@ -17,7 +17,7 @@ from spark_jobs.checks.registry import of_stage
 from spark_jobs.failures import told
 from spark_jobs.ingest.positions import booked
 from spark_jobs.publish import report
-from spark_jobs.publish.inputs import Inputs
+from spark_jobs.publish.inputs import Inputs, Published
 from spark_jobs.publish.marts import build_and_publish, recover, row_counts
 from spark_jobs.publish.models import Build
 from spark_jobs.session import session
@@ -26,6 +26,11 @@ from spark_jobs.settings import Settings
 
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument(
+        "--full-refresh",
+        action="store_true",
+        help="build all rows anew, not only what changed since the last run",
+    )
     parser.add_argument(
         "--run-id",
         default=uuid.uuid4().hex,
@@ -38,12 +43,17 @@ def main(argv: list[str] | None = None) -> int:
     spark = session("marts", settings)
     tables.ensure(spark)
     report.recovered(recover(spark))
-    inputs = Inputs.of(booked(spark, settings, tables.EVENTS), settings.limits)
+    published = None if args.full_refresh else Published.of(settings)
+    inputs = Inputs.of(booked(spark, settings, tables.EVENTS), settings.limits, published)
     if inputs is None:
         report.nothing_merged()
         return 0
-    report.reading(inputs)
     run = Run(settings, datetime.now(UTC), spark, inputs.watermarks)
+    if inputs.adds_nothing_to(published):
+        report.nothing_new(inputs)
+        rounds.make(of_stage(settings, "marts"), run, args.run_id)
+        return 0
+    report.reading(inputs)
 
     def audit(built: Build, branch: str) -> list[str]:
         """Integrity stops a publication; the other classes never do."""

@@ -255,8 +255,8 @@ class Upkeep(_Section):
     retention_column: str = "store_time"
 
 
-# The marts are rewritten whole by each run, so there is nothing to compact; and a commit by maintenance could stop a
-# publication of theirs half-way.
+# A run of the marts replaces whole partitions, so there is nothing to compact but the one table that it adds to; and a
+# commit by maintenance could stop a publication of theirs half-way.
 _REBUILT = Upkeep(
     tables="marts.*", pool="lake_marts", compact_files=None, max_manifests=None, keep_snapshots=3
 )
@@ -266,7 +266,9 @@ UPKEEP = (
     Upkeep(tables="ops.replaced_records", retention_days=400),
     Upkeep(tables="ops.publications", pool="lake_marts", retention_days=30, retention_column="created_at"),
     Upkeep(tables="ops.*"),
+    Upkeep(tables="intermediate.int_message_hours", pool="lake_marts", keep_snapshots=3),
     _REBUILT,
+    _REBUILT.model_copy(update={"tables": "intermediate.*"}),
     _REBUILT.model_copy(update={"tables": "staging.*"}),
     Upkeep(tables="*", compact_files=None, max_manifests=None),
 )

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from pyspark.sql import SparkSession
 
-NAMESPACES = ("raw", "events", "staging", "intermediate", "marts", "ops")
+NAMESPACES = ("raw", "events", "staging", "changes", "intermediate", "marts", "ops")
 
 
 @dataclass(frozen=True)

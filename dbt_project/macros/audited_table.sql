@@ -1,6 +1,10 @@
 {# A table that is written, audited and published: the run writes a branch (spark.wap.branch),
    tests it there, and spark_jobs/publish makes the branch main. The table is made once, empty, from
-   the model's contract, and only ever overwritten: `create or replace` would take main away from readers. #}
+   the model's contract, and only ever overwritten: `create or replace` would take main away from readers.
+
+   A full refresh writes all of it. What an incremental run writes, the model's config `replaces` says:
+   `message` (rows of the messages of `set`, and `life` is what the table calls a message), `hour` (the hours of `set`),
+   `nothing` (rows are added), or none of these: all of it, for tables that are small whatever the history. #}
 {% materialization audited_table, adapter='spark' %}
   {%- set target_relation = this.incorporate(type='table') -%}
   {%- set existing_relation = load_relation(this) -%}
@@ -15,18 +19,42 @@
     {% do add_missing_columns(target_relation) %}
   {% endif %}
 
-  {% set columns = model.columns.values() | map(attribute='name') | join(', ') %}
+  {% set columns = columns_of(target_relation) | join(', ') %}
   {% call statement('main') -%}
-    insert overwrite {{ target_relation }} ({{ columns }})
-    select {{ columns }}
-    from (
-      {{ sql }}
-    )
+    {{ replace_rows(target_relation, columns, sql, config.get('replaces') if is_change_run() else none) }}
   {%- endcall %}
 
   {{ run_hooks(post_hooks) }}
   {{ return({'relations': [target_relation]}) }}
 {% endmaterialization %}
+
+{# A table is replaced by whole partitions: what stays in one of them is written again. #}
+{% macro replace_rows(relation, columns, sql, replaces) %}
+  {%- set set = config.get('set', 'affected') -%}
+  {%- if replaces == 'nothing' %}
+    insert into {{ relation }}
+  {%- elif replaces == 'message' %}
+    insert into {{ relation }} replace where {{ hour_is_of(set) }}
+    select {{ columns }}
+    from {{ relation }}
+    where
+      {{ hour_is_of(set) }}
+      and not {{ is_message_of(set, config.get('life', 'msg_id')) }}
+    union all
+  {%- elif replaces == 'hour' %}
+    insert into {{ relation }} replace where {{ day_is_of(set) }}
+    select {{ columns }}
+    from {{ relation }}
+    where ({{ day_is_of(set) }}) and not {{ hour_is_of(set) }}
+    union all
+  {%- else %}
+    insert overwrite {{ relation }} ({{ columns }})
+  {%- endif %}
+    select {{ columns }}
+    from (
+      {{ sql }}
+    )
+{% endmacro %}
 
 {% macro create_audited_table(relation) %}
   create table if not exists {{ relation }} (
@@ -48,9 +76,13 @@
   {{ text | replace('\n', ' ') | trim | replace("\\", "\\\\") | replace("'", "\\'") }}
 {%- endmacro %}
 
+{% macro columns_of(relation) %}
+  {{ return(run_query('select * from ' ~ relation ~ ' limit 0').column_names | list) }}
+{% endmacro %}
+
 {# A column that the contract gained is added, NULL in what is published; nothing is ever dropped. #}
 {% macro add_missing_columns(relation) %}
-  {% set existing = adapter.get_columns_in_relation(relation) | map(attribute='name') | list %}
+  {% set existing = columns_of(relation) %}
   {% for column in model.columns.values() if column.name not in existing %}
     {% do run_query('alter table ' ~ relation ~ ' add column ' ~ column_definition(column)) %}
   {% endfor %}

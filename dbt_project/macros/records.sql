@@ -66,3 +66,8 @@
     when {{ layout }} = 'sub_after_8_ons' then 'rocketmq-ons'
   end
 {%- endmacro %}
+
+{# Aggregate: the union of arrays, sorted. #}
+{% macro union_of(arrays) -%}
+  array_sort(array_distinct(flatten(collect_list({{ arrays }}))))
+{%- endmacro %}

@@ -5,73 +5,76 @@ with expected as (
     cluster,
     msg_id,
     consumer_group
-  from {{ ref('int_expected_deliveries') }}
+  from {{ ref('int_expected_by_hour') }}
 ),
 
 sums as (
   select
     'fct_messages: attempts' as what,
-    (select coalesce(sum(attempts), 0) from {{ ref('fct_messages') }}) as found,
+    (select coalesce(sum(attempts), 0) from {{ of_messages('affected', ref('fct_messages')) }}) as found,
     (
-      select count(*) from {{ ref('fct_consume_attempts') }}
+      select count(*) from {{ affected_attempts() }}
       where msg_id is not null
     ) as expected
   union all
   select
     'fct_messages: sends' as what,
-    (select coalesce(sum(sends), 0) from {{ ref('fct_messages') }}) as found,
+    (select coalesce(sum(sends), 0) from {{ of_messages('affected', ref('fct_messages')) }}) as found,
     (
-      select count(*) from {{ ref('fct_sends') }}
+      select count(*) from {{ of_messages('affected', ref('fct_sends'), life_of_send()) }}
       where msg_id is not null and topic_kind = 'normal'
     ) as expected
   union all
   select
     'transaction_outcomes: transactions' as what,
-    (select coalesce(sum(transactions), 0) from {{ ref('transaction_outcomes') }}) as found,
-    (select count(*) from {{ ref('fct_transactions') }}) as expected
+    (select coalesce(sum(transactions), 0) from {{ in_hours_of('affected', ref('transaction_outcomes')) }}) as found,
+    (select count(*) from {{ in_hours_of('affected', ref('fct_transactions')) }}) as expected
   union all
   select
     'orphan_rate: expected' as what,
-    (select coalesce(sum(expected), 0) from {{ ref('orphan_rate') }}) as found,
+    (select coalesce(sum(expected), 0) from {{ in_hours_of('affected', ref('orphan_rate')) }}) as found,
     (select count(*) from expected) as expected
   union all
   select
     'orphan_rate: not consumed' as what,
-    (select coalesce(sum(expected - consumed), 0) from {{ ref('orphan_rate') }}) as found,
+    (select coalesce(sum(expected - consumed), 0) from {{ in_hours_of('affected', ref('orphan_rate')) }}) as found,
     (
-      select count(*) from {{ ref('orphaned_messages') }}
+      select count(*) from {{ in_hours_of('affected', ref('orphaned_messages')) }}
       where expected_group is not null
     ) as expected
-  union all
-  select
-    'orphan_rate: consumed' as what,
-    (select coalesce(sum(consumed), 0) from {{ ref('orphan_rate') }}) as found,
-    (
-      select count(*)
-      from expected
-      left semi join (
-        select
-          cluster,
-          msg_id,
-          consumer_group
-        from {{ ref('fct_consume_attempts') }}
-        where has_end
-      ) as ended
-        on
-          expected.cluster = ended.cluster
-          and expected.msg_id = ended.msg_id
-          and expected.consumer_group = ended.consumer_group
-    ) as expected
+  {% if not is_change_run() %}
+    -- Their attempts may be in any hour.
+    union all
+    select
+      'orphan_rate: consumed' as what,
+      (select coalesce(sum(consumed), 0) from {{ in_hours_of('affected', ref('orphan_rate')) }}) as found,
+      (
+        select count(*)
+        from expected
+        left semi join (
+          select
+            cluster,
+            msg_id,
+            consumer_group
+          from {{ in_hours_of('affected', ref('fct_consume_attempts')) }}
+          where has_end
+        ) as ended
+          on
+            expected.cluster = ended.cluster
+            and expected.msg_id = ended.msg_id
+            and expected.consumer_group = ended.consumer_group
+      ) as expected
+  {% endif %}
   union all
   select
     'reverse_orphans: deliveries' as what,
-    (select coalesce(sum(deliveries), 0) from {{ ref('reverse_orphans') }}) as found,
-    (select count(*) from {{ ref('fct_deliveries') }}) as expected
+    (select coalesce(sum(deliveries), 0) from {{ in_hours_of('affected', ref('reverse_orphans')) }}) as found,
+    (select count(*) from {{ in_hours_of('affected', ref('fct_deliveries')) }}) as expected
   union all
   select
     'trace_completeness: attempts' as what,
-    (select coalesce(sum(attempts), 0) from {{ ref('trace_completeness') }}) as found,
-    (select count(*) from {{ ref('fct_consume_attempts') }}) as expected
+    (select coalesce(sum(attempts), 0) from {{ in_hours_of('affected', ref('trace_completeness')) }}) as found,
+    (select count(*) from {{ in_hours_of('affected', ref('fct_consume_attempts')) }}) as expected
 )
 
 select * from sums

@@ -1,41 +1,33 @@
--- Fails where a record of this run is in no fact, or twice: every one is counted, copies too.
+-- Fails where a record of the messages that the run has written is in no fact, or twice: every one is counted, copies too.
+{%- set records = [
+  ('SubBefore', 'stg_consume_begins', 'changed', life_of_attempt(), 'fct_consume_attempts', 'begin_copies'),
+  ('SubAfter', 'stg_consume_ends', 'changed', life_of_attempt(), 'fct_consume_attempts', 'end_copies'),
+  ('EndTransaction', 'stg_transaction_ends', 'affected', 'msg_id', 'fct_transactions', 'end_copies'),
+] %}
 with sums as (
-  select
-    'SubBefore' as record_type,
-    (
-      select count(*) from {{ ref('stg_consume_begins') }}
-      where change_seq <= {{ change_seq_to() }}
-    ) as records,
-    (select coalesce(sum(begin_copies), 0) from {{ ref('fct_consume_attempts') }}) as in_facts
-  union all
-  select
-    'SubAfter' as record_type,
-    (
-      select count(*) from {{ ref('stg_consume_ends') }}
-      where change_seq <= {{ change_seq_to() }}
-    ) as records,
-    (select coalesce(sum(end_copies), 0) from {{ ref('fct_consume_attempts') }}) as in_facts
-  union all
-  select
-    'EndTransaction' as record_type,
-    (
-      select count(*) from {{ ref('stg_transaction_ends') }}
-      where change_seq <= {{ change_seq_to() }} and msg_id is not null
-    ) as records,
-    (select coalesce(sum(end_copies), 0) from {{ ref('fct_transactions') }}) as in_facts
-  union all
+  {% for record_type, staging, set, life, fact, copies in records %}
+    select
+      '{{ record_type }}' as record_type,
+      (
+        select count(*) from {{ ref(staging) }}
+        where
+          change_seq <= {{ change_seq_to() }}
+          and {{ life }} is not null
+          and {{ is_stored_in_hours_of(set) }}
+          and {{ is_message_of(set, life) }}
+      ) as records,
+      (select coalesce(sum({{ copies }}), 0) from {{ of_messages(set, ref(fact), life) }}) as in_facts
+    union all
+  {% endfor %}
   select
     'Invalid' as record_type,
-    (
-      select count(*) from {{ ref('stg_invalid_records') }}
-      where change_seq <= {{ change_seq_to() }}
-    ) as records,
-    (select coalesce(sum(records), 0) from {{ ref('invalid_records') }}) as in_facts
+    (select count(*) from {{ ref('int_invalid_records') }}) as records,
+    (select coalesce(sum(records), 0) from {{ in_hours_of('affected', ref('invalid_records')) }}) as in_facts
   union all
   select
     'Pub' as record_type,
     (select count(*) from {{ ref('int_sent_messages') }}) as records,
-    (select coalesce(sum(copies), 0) from {{ ref('fct_sends') }}) as in_facts
+    (select coalesce(sum(copies), 0) from {{ of_messages('changed', ref('fct_sends'), life_of_send()) }}) as in_facts
 )
 
 select * from sums

@@ -6,6 +6,6 @@ select
   client,
   reason,
   sum(records) as records
-from {{ ref('invalid_records') }}
+from {{ in_hours_of('affected', ref('invalid_records')) }}
 where is_unknown_layout
 group by cluster, client, reason

@@ -11,6 +11,9 @@ from spark_jobs.ingest import publish
 from spark_jobs.session import CATALOG
 
 PREFIX = "build_"
+# Where the audited tables of the models are, and where those of one run.
+NAMESPACES = ("intermediate", "marts")
+OF_ONE_RUN = "changes"
 _WAP_BRANCH = "spark.wap.branch"
 
 
@@ -63,3 +66,13 @@ def tables_in(spark: SparkSession, namespace: str) -> list[str]:
     """The tables of a namespace, each `<namespace>.<name>`."""
     rows = spark.sql(f"show tables in {CATALOG}.{namespace}").collect()
     return sorted(f"{namespace}.{row['tableName']}" for row in rows)
+
+
+def audited_tables(spark: SparkSession) -> list[str]:
+    """The tables that are built on branches, each `<namespace>.<name>`."""
+    return [table for namespace in NAMESPACES for table in tables_in(spark, namespace)]
+
+
+def drop_tables_of_one_run(spark: SparkSession) -> None:
+    for table in tables_in(spark, OF_ONE_RUN):
+        spark.sql(f"drop table if exists {CATALOG}.{table} purge")

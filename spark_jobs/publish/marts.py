@@ -10,15 +10,16 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from spark_jobs.publish import branches, models, publication
-from spark_jobs.publish.inputs import Inputs
-from spark_jobs.publish.models import DBT_PROJECT, MARTS, Build
+from spark_jobs.publish.inputs import DBT_PROJECT, Inputs
+from spark_jobs.publish.models import Build
 from spark_jobs.session import CATALOG
 
 
 def recover(spark: SparkSession) -> list[str]:
     """Finish what an earlier run left: its publications, then its branches; returns the publications."""
     finished = publication.roll_forward(spark)
-    branches.drop_all(spark, branches.tables_in(spark, MARTS))
+    branches.drop_all(spark, branches.audited_tables(spark))
+    branches.drop_tables_of_one_run(spark)
     return finished
 
 
@@ -47,14 +48,15 @@ def build_and_publish(
     """
     publication_id = uuid.uuid4().hex
     branch = f"{branches.PREFIX}{publication_id[:12]}"
-    branches.create(spark, branches.tables_in(spark, MARTS), branch)
+    branches.create(spark, branches.audited_tables(spark), branch)
     with branches.writing_to(spark, branch, inputs.snapshot_properties(publication_id, run_id)):
         built = models.build(inputs, state, project)
     if audit is not None:
         built = replace(built, refused=audit(built, branch))
     if built.passed:
         publication.publish(spark, built.tables, branch, publication_id, inputs.change_seq_to)
-    branches.drop_all(spark, branches.tables_in(spark, MARTS))
+    branches.drop_all(spark, branches.audited_tables(spark))
+    branches.drop_tables_of_one_run(spark)
     return built
 
 

@@ -9,11 +9,7 @@ from pathlib import Path
 
 from dbt.cli.main import dbtRunner
 
-from spark_jobs.publish.inputs import Inputs
-from spark_jobs.settings import PROJECT
-
-DBT_PROJECT = PROJECT / "dbt_project"
-MARTS = "marts"
+from spark_jobs.publish.inputs import DBT_PROJECT, Inputs
 
 
 @dataclass(frozen=True)

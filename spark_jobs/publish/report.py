@@ -23,10 +23,19 @@ def nothing_merged() -> None:
     _console.print("no records in lake.events.trace_records yet: no marts were built")
 
 
-def reading(inputs: Inputs) -> None:
-    marks = ", ".join(f"{c} {at} UTC" for c, at in inputs.dbt_vars["watermarks"].items())  # type: ignore[attr-defined]
+def nothing_new(inputs: Inputs) -> None:
     _console.print(
-        f"building the marts up to change_seq {inputs.change_seq_to}; watermarks: {marks}", highlight=False
+        f"the marts hold change_seq {inputs.change_seq_to} already, and no watermark has moved: nothing to do",
+        highlight=False,
+    )
+
+
+def reading(inputs: Inputs) -> None:
+    marks = ", ".join(f"{cluster} {at} UTC" for cluster, at in inputs.marks.items())
+    what = "all records" if inputs.change_seq_from is None else f"what came after {inputs.change_seq_from}"
+    _console.print(
+        f"building the marts up to change_seq {inputs.change_seq_to} from {what}; watermarks: {marks}",
+        highlight=False,
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -22,11 +23,28 @@ from story import tell
 
 
 def drop_everything(spark: SparkSession) -> None:
-    for namespace in ("marts", "staging", "ops", "events", "raw"):
+    for namespace in ("marts", "intermediate", "changes", "staging", "ops", "events", "raw"):
         for row in spark.sql(f"show views in lake.{namespace}").collect():
             spark.sql(f"drop view if exists lake.{namespace}.{row.viewName}")
         for row in spark.sql(f"show tables in lake.{namespace}").collect():
             spark.sql(f"drop table if exists lake.{namespace}.{row.tableName} purge")
+
+
+@contextmanager
+def planning_for_few_rows(spark: SparkSession) -> Iterator[None]:
+    """Hundreds of statements over a few rows each: what makes large ones fast takes a third of the time here."""
+    quick = {
+        "spark.sql.adaptive.enabled": "false",
+        "spark.sql.shuffle.partitions": "1",
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    }
+    before = {key: spark.conf.get(key) for key in quick}
+    for key, value in quick.items():
+        spark.conf.set(key, value)
+    yield
+    for key, value in before.items():
+        spark.conf.set(key, value)
 
 
 @pytest.fixture(scope="package")
@@ -35,7 +53,8 @@ def empty_lake(spark: SparkSession) -> Iterator[SparkSession]:
     tables.ensure(spark)
     drop_everything(spark)
     tables.ensure(spark)
-    yield spark
+    with planning_for_few_rows(spark):
+        yield spark
     drop_everything(spark)
 
 
@@ -53,7 +72,7 @@ def told(empty_lake: SparkSession) -> SparkSession:
 
 @pytest.fixture(scope="package")
 def inputs(told: SparkSession, settings: Settings) -> Inputs:
-    return Inputs.of(booked(told, settings, tables.EVENTS), settings.limits)
+    return Inputs.of(booked(told, settings, tables.EVENTS), settings.limits, published=None)
 
 
 @pytest.fixture(scope="package")

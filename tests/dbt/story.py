@@ -36,17 +36,21 @@ def drawn(what: str, hour: int) -> list[int]:
     return [dice.choice(WAITS) for _ in range(300)]
 
 
-def tell(spark: SparkSession) -> None:
+def whole_day() -> Events:
+    """All records of the day."""
     events = Events()
-    warm_up(events)
-    consumption(events)
-    orphans(events)
-    latencies(events)
-    transactions(events)
-    stopwatch(events)
-    oddities(events)
+    for chapter in (warm_up, consumption, orphans, latencies, transactions, stopwatch, oddities):
+        chapter(events)
+    return events
+
+
+def tell(spark: SparkSession) -> None:
     other = Queue("silent", "RMQ_SYS_TRACE_TOPIC", "broker-x", 0)
-    events.write(spark, DAY, complete_to={other: Position(0, complete_to=0)})
+    whole_day().write(spark, DAY, complete_to={other: Position(0, complete_to=0)})
+    book_gap(spark)
+
+
+def book_gap(spark: SparkSession) -> None:
     gap = Row(*tables.INGEST_GAPS.column_names)(
         *("test", "RMQ_SYS_TRACE_TOPIC", "broker-a", 0, 0, 500, 600),
         *(NOON + timedelta(hours=9), NOON + timedelta(hours=9, minutes=5), NOON + timedelta(hours=10), "run"),

@@ -11,7 +11,7 @@ from percentiles import PER_MILLE, assert_percentiles
 from pyspark.sql import Row
 from story import HOUR, costs, drawn
 
-from spark_jobs.publish.models import DBT_PROJECT
+from spark_jobs.publish.inputs import DBT_PROJECT
 
 FRIDAY, SATURDAY = date(2026, 11, 20), date(2026, 11, 21)
 LATENCIES = ("send_latency", "consume_latency", "queue_wait", "end_to_end_latency")

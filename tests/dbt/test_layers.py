@@ -34,7 +34,7 @@ Manifest = dict[str, Any]
 @pytest.fixture(scope="module")
 def manifest(tmp_path_factory) -> Manifest:
     state = tmp_path_factory.mktemp("parsed")
-    parsed = models.dbt("parse", Inputs(1, {}, Limits()), state)
+    parsed = models.dbt("parse", Inputs(1, {}, Limits(), change_seq_from=0), state)
     assert parsed.error is None
     return json.loads((state / "target" / "manifest.json").read_text())
 

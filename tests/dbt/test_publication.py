@@ -10,19 +10,18 @@ import yaml
 
 from spark_jobs.ingest.publish import fast_forward
 from spark_jobs.publish import branches, models, publication
-from spark_jobs.publish.inputs import CHANGE_SEQ_TO, WATERMARKS
+from spark_jobs.publish.inputs import CHANGE_SEQ_TO, DBT_PROJECT, WATERMARKS
 from spark_jobs.publish.marts import build_and_publish, recover, row_counts
-from spark_jobs.publish.models import DBT_PROJECT, MARTS
 
 
 def mains(spark) -> dict[str, int]:
-    return {table: branches.heads(spark, table)["main"] for table in branches.tables_in(spark, MARTS)}
+    return {table: branches.heads(spark, table)["main"] for table in branches.audited_tables(spark)}
 
 
 def contents(spark) -> dict[str, list]:
     return {
         table: sorted(map(str, spark.table(f"lake.{table}").collect()))
-        for table in branches.tables_in(spark, MARTS)
+        for table in branches.audited_tables(spark)
     }
 
 
@@ -32,13 +31,16 @@ def pages() -> list[dict]:
 
 
 def audited() -> list[str]:
-    """The models that are tables: all marts but the views."""
-    files = (DBT_PROJECT / "models" / "marts").rglob("*.sql")
-    return [file.stem for file in files if "materialized='stable_view'" not in file.read_text()]
+    """The models that are tables: all marts but the views, and what the runs keep for the next one."""
+    marts = (DBT_PROJECT / "models" / "marts").rglob("*.sql")
+    kept = (DBT_PROJECT / "models" / "intermediate").rglob("*.sql")
+    return [
+        f"marts.{file.stem}" for file in marts if "materialized='stable_view'" not in file.read_text()
+    ] + [f"intermediate.{file.stem}" for file in kept if "materialized='audited_table'" in file.read_text()]
 
 
 def only_main_is_left(spark) -> bool:
-    return all(list(branches.heads(spark, t)) == ["main"] for t in branches.tables_in(spark, MARTS))
+    return all(list(branches.heads(spark, t)) == ["main"] for t in branches.audited_tables(spark))
 
 
 def test_dbt_unit_tests(marts, inputs, state):
@@ -50,7 +52,7 @@ def test_dbt_unit_tests(marts, inputs, state):
 
 
 def test_what_is_published_says_where_it_comes_from(marts, built):
-    assert sorted(built.tables) == sorted(f"marts.{name}" for name in audited())
+    assert sorted(built.tables) == sorted(audited())
     assert only_main_is_left(marts)
     for table in built.tables:
         summary = marts.sql(f"select summary from lake.{table}.snapshots").first().summary
@@ -105,7 +107,7 @@ def test_a_run_killed_between_two_tables_is_rolled_forward(marts, inputs, state,
 
 def test_a_publication_that_another_one_passed_is_refused(marts, inputs):
     """Two runs from the same main: the second moves nothing, and leaves no list behind."""
-    tables = branches.tables_in(marts, MARTS)[:2]
+    tables = branches.audited_tables(marts)[:2]
     for branch in ("build_quick", "build_slow"):
         branches.create(marts, tables, branch)
         with branches.writing_to(marts, branch, {}):

@@ -5,7 +5,10 @@ with ranked as (
     row_number() over (partition by cluster, request_id, msg_id order by place) as copy,
     count(*) over (partition by cluster, request_id, msg_id) as copies
   from {{ ref('stg_consume_begins') }}
-  where change_seq <= {{ change_seq_to() }}
+  where
+    change_seq <= {{ change_seq_to() }}
+    and {{ is_stored_in_hours_of('changed') }}
+    and {{ is_message_of('changed', life_of_attempt()) }}
 )
 
 select * from ranked

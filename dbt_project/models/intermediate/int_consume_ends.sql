@@ -2,19 +2,28 @@
 with ends as (
   select
     *,
-    -- Not one partition of all that have no request id; and one shuffle for both windows.
+    -- Without a request id each message is a call of its own.
     coalesce(request_id, msg_id) as call_id
   from {{ ref('stg_consume_ends') }}
-  where change_seq <= {{ change_seq_to() }}
+  where change_seq <= {{ change_seq_to() }} and {{ is_stored_in_hours_of('changed') }}
+),
+
+-- A client writes the records of a call into one trace message.
+calls as (
+  select
+    *,
+    min(msg_id) over (partition by cluster, trace_message, call_id)
+    <=> max(msg_id) over (partition by cluster, trace_message, call_id) as is_only_message
+  from ends
 ),
 
 ranked as (
   select
     *,
-    row_number() over (partition by cluster, call_id, request_id, msg_id order by place) as copy,
-    count(*) over (partition by cluster, call_id, request_id, msg_id) as copies,
-    min(msg_id) over (partition by cluster, call_id) <=> max(msg_id) over (partition by cluster, call_id) as is_only_message
-  from ends
+    row_number() over (partition by cluster, request_id, msg_id order by place) as copy,
+    count(*) over (partition by cluster, request_id, msg_id) as copies
+  from calls
+  where {{ is_message_of('changed', life_of_attempt()) }}
 )
 
 select * from ranked

@@ -1,5 +1,6 @@
 -- One row a message (cluster, topic, msg_id), however often it was sent; the first send describes it.
 -- What a client sent to a retry or dead-letter topic was published before, and is left out.
+{{ config(materialized='working_table', schema='changes') }}
 with sends as (
   select
     cluster,
@@ -19,7 +20,7 @@ with sends as (
       client
     ) as send,
     copies
-  from {{ ref('fct_sends') }}
+  from {{ of_messages('affected', ref('fct_sends'), life_of_send()) }}
   where msg_id is not null and topic_kind = 'normal'
 ),
 

@@ -5,7 +5,7 @@ with pubs as (
     filter(split(msg_ids, ','), id -> id != '') as msg_id_list,
     split(offset_msg_ids, ',') as offset_msg_id_list
   from {{ ref('stg_pubs') }}
-  where change_seq <= {{ change_seq_to() }}
+  where change_seq <= {{ change_seq_to() }} and {{ is_stored_in_hours_of('changed') }}
 ),
 
 messages as (
@@ -21,3 +21,4 @@ messages as (
 )
 
 select * from messages
+where {{ is_message_of('changed', life_of_send()) }}

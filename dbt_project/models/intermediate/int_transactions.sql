@@ -1,5 +1,6 @@
 -- One row a transactional message with an EndTransaction: its last commit or rollback, else unknown.
 -- A record that was stored twice is one end, its copies counted.
+{{ config(materialized='working_table', schema='changes') }}
 with ends as (
   select
     cluster,
@@ -10,7 +11,11 @@ with ends as (
     min(struct(decided_at, place, hour_source, topic, producer_group)) as ended,
     count(*) as copies
   from {{ ref('stg_transaction_ends') }}
-  where change_seq <= {{ change_seq_to() }} and msg_id is not null
+  where
+    change_seq <= {{ change_seq_to() }}
+    and msg_id is not null
+    and {{ is_stored_in_hours_of('affected') }}
+    and {{ is_message_of('affected') }}
   group by cluster, msg_id, event_time, transaction_state, is_answer_to_check
 )
 

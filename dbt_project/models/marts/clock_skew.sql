@@ -1,4 +1,5 @@
 -- One row a client, side and hour: (cluster, client, side, hour); client is NULL where the traces do not tell it.
+{{ config(partition_by='days(hour)', replaces='hour') }}
 with records as (
   select
     cluster,
@@ -8,7 +9,7 @@ with records as (
     hour_source,
     sent_at as told_at,
     stored_at
-  from {{ ref('fct_sends') }}
+  from {{ in_hours_of('affected', ref('fct_sends')) }}
   union all
   select
     cluster,
@@ -18,7 +19,7 @@ with records as (
     hour_source,
     begun_at as told_at,
     stored_at
-  from {{ ref('fct_consume_attempts') }}
+  from {{ in_hours_of('affected', ref('fct_consume_attempts')) }}
   where has_begin
 ),
 
@@ -32,7 +33,7 @@ compared as (
     deliveries.queue_wait_ms,
     deliveries.end_to_end_ms,
     least(deliveries.queue_wait_ms, deliveries.end_to_end_ms) as least_ms
-  from {{ ref('fct_deliveries') }} as deliveries
+  from {{ in_hours_of('affected', ref('fct_deliveries')) }} as deliveries
     lateral view inline(array(
       struct('producer' as side, deliveries.producer_client as client),
       struct('consumer' as side, deliveries.client as client)

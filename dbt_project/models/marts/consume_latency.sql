@@ -1,5 +1,6 @@
 -- One row a consumer group, topic and hour: (cluster, consumer_group, topic, hour), of attempts with a SubAfter;
 -- topic is NULL where no Pub tells it.
+{{ config(partition_by='days(hour)', replaces='hour') }}
 with totals as (
   select
     cluster,
@@ -7,7 +8,7 @@ with totals as (
     topic,
     hour,
     {{ latency_by_bucket('cost_ms') }}
-  from {{ ref('fct_consume_attempts') }}
+  from {{ in_hours_of('affected', ref('fct_consume_attempts')) }}
   where consumer_group is not null and has_end
   group by all
 ),

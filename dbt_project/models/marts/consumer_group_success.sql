@@ -1,4 +1,5 @@
 -- One row a consumer group, topic and hour: (cluster, consumer_group, topic, hour); topic is NULL where no Pub tells it.
+{{ config(partition_by='days(hour)', replaces='hour') }}
 with attempts as (
   select
     cluster,
@@ -19,7 +20,7 @@ with attempts as (
     count_if(not is_published) as attempts_without_pub,
     count_if(hour_source = 'store_time') as attempts_by_store_time,
     sum(greatest(begin_copies - 1, 0) + greatest(end_copies - 1, 0)) as extra_copies
-  from {{ ref('fct_consume_attempts') }}
+  from {{ in_hours_of('affected', ref('fct_consume_attempts')) }}
   where consumer_group is not null
   group by cluster, consumer_group, topic, hour
 ),
@@ -40,7 +41,7 @@ deliveries as (
     count_if(is_first_attempt_success) as first_attempts_succeeded,
     sum(retries) as retries,
     sum(duplicates) as duplicates
-  from {{ ref('fct_deliveries') }}
+  from {{ in_hours_of('affected', ref('fct_deliveries')) }}
   group by cluster, consumer_group, topic, hour
 )
 

@@ -1,31 +1,5 @@
 -- One row a machine that clients wrote traces from: (cluster, client_host).
-with seen as (
-  select
-    cluster,
-    {{ client_host('client') }} as client_host,
-    min(sent_at) as first_seen_at,
-    max(sent_at) as last_seen_at,
-    count(*) as sends,
-    0L as attempts,
-    collect_set(layout) as layouts
-  from {{ ref('fct_sends') }}
-  where client is not null
-  group by cluster, {{ client_host('client') }}
-  union all
-  select
-    cluster,
-    {{ client_host('client') }} as client_host,
-    min(occurred_at) as first_seen_at,
-    max(occurred_at) as last_seen_at,
-    0L as sends,
-    count(*) as attempts,
-    array_union(collect_set(begin_layout), collect_set(end_layout)) as layouts
-  from {{ ref('fct_consume_attempts') }}
-  where client is not null
-  group by cluster, {{ client_host('client') }}
-),
-
-hosts as (
+with hosts as (
   select
     cluster,
     client_host,
@@ -33,8 +7,8 @@ hosts as (
     max(last_seen_at) as last_seen_at,
     sum(sends) as sends,
     sum(attempts) as attempts,
-    array_sort(array_distinct(flatten(collect_list(layouts)))) as layouts
-  from seen
+    {{ union_of('layouts') }} as layouts
+  from {{ ref('int_client_hours') }}
   group by cluster, client_host
 )
 

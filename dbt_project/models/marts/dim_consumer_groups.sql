@@ -3,22 +3,12 @@ with attempts as (
   select
     cluster,
     consumer_group,
-    min(occurred_at) as first_seen_at,
-    max(occurred_at) as last_seen_at,
-    count(*) as attempts,
-    array_sort(array_union(collect_set(begin_layout), collect_set(end_layout))) as layouts
-  from {{ ref('fct_consume_attempts') }}
+    min(first_attempt_at) as first_seen_at,
+    max(last_attempt_at) as last_seen_at,
+    sum(attempts) as attempts,
+    {{ union_of('layouts') }} as layouts
+  from {{ ref('int_consume_hours') }}
   where consumer_group is not null
-  group by cluster, consumer_group
-),
-
-deliveries as (
-  select
-    cluster,
-    consumer_group,
-    count(*) as deliveries,
-    bool_or(is_broadcast) as is_broadcast
-  from {{ ref('fct_deliveries') }}
   group by cluster, consumer_group
 )
 
@@ -28,9 +18,8 @@ select
   attempts.first_seen_at,
   attempts.last_seen_at,
   attempts.attempts,
-  coalesce(deliveries.deliveries, 0) as deliveries,
-  coalesce(deliveries.is_broadcast, false) as is_broadcast,
+  broadcast.consumer_group is not null as is_broadcast,
   attempts.layouts
 from attempts
-left join deliveries
-  on attempts.cluster = deliveries.cluster and attempts.consumer_group = deliveries.consumer_group
+left join {{ ref('int_broadcast_groups') }} as broadcast
+  on attempts.cluster = broadcast.cluster and attempts.consumer_group = broadcast.consumer_group

@@ -2,11 +2,11 @@
 select
   cluster,
   producer_group,
-  min(sent_at) as first_seen_at,
-  max(sent_at) as last_seen_at,
-  count(*) as sends,
-  array_sort(collect_set(msg_type)) as msg_types,
-  array_sort(collect_set(layout)) as layouts
-from {{ ref('fct_sends') }}
+  min(first_sent_at) as first_seen_at,
+  max(last_sent_at) as last_seen_at,
+  sum(sends) as sends,
+  {{ union_of('msg_types') }} as msg_types,
+  {{ union_of('layouts') }} as layouts
+from {{ ref('int_send_hours') }}
 where producer_group is not null
 group by cluster, producer_group

@@ -3,13 +3,13 @@ with sends as (
   select
     cluster,
     topic,
-    min(sent_at) as first_sent_at,
-    max(sent_at) as last_sent_at,
-    count(*) as sends,
-    array_sort(collect_set(topic_kind)) as topic_kinds,
-    array_sort(collect_set(msg_type)) as msg_types,
-    array_sort(collect_set(layout)) as layouts
-  from {{ ref('fct_sends') }}
+    min(first_sent_at) as first_sent_at,
+    max(last_sent_at) as last_sent_at,
+    sum(sends) as sends,
+    {{ union_of('topic_kinds') }} as topic_kinds,
+    {{ union_of('msg_types') }} as msg_types,
+    {{ union_of('layouts') }} as layouts
+  from {{ ref('int_send_hours') }}
   where topic is not null
   group by cluster, topic
 ),
@@ -18,10 +18,10 @@ attempts as (
   select
     cluster,
     topic,
-    min(occurred_at) as first_attempt_at,
-    max(occurred_at) as last_attempt_at,
-    count(*) as attempts
-  from {{ ref('fct_consume_attempts') }}
+    min(first_attempt_at) as first_attempt_at,
+    max(last_attempt_at) as last_attempt_at,
+    sum(attempts) as attempts
+  from {{ ref('int_consume_hours') }}
   where topic is not null
   group by cluster, topic
 )

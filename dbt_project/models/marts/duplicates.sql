@@ -1,5 +1,6 @@
 -- One row a consumer group, topic and hour: (cluster, consumer_group, topic, hour), of deliveries to groups that do not
 -- broadcast; topic is NULL where no Pub tells it.
+{{ config(partition_by='days(hour)', replaces='hour') }}
 select
   cluster,
   consumer_group,
@@ -10,6 +11,6 @@ select
   sum(attempts) as attempts,
   sum(duplicates) as duplicates,
   sum(extra_copies) as extra_copies
-from {{ ref('fct_deliveries') }}
+from {{ in_hours_of('affected', ref('fct_deliveries')) }}
 where not is_broadcast
 group by cluster, consumer_group, topic, hour

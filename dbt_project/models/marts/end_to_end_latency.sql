@@ -1,5 +1,6 @@
 -- One row a consumer group, topic and hour: (cluster, consumer_group, topic, hour), of deliveries;
 -- topic is NULL where no Pub tells it.
+{{ config(partition_by='days(hour)', replaces='hour') }}
 with totals as (
   select
     cluster,
@@ -8,7 +9,7 @@ with totals as (
     hour,
     {{ latency_by_bucket('end_to_end_ms') }},
     count_if(outcome = 'succeeded') as deliveries_succeeded
-  from {{ ref('fct_deliveries') }}
+  from {{ in_hours_of('affected', ref('fct_deliveries')) }}
   group by all
 ),
 

@@ -1,4 +1,5 @@
 -- One row an attempt: (cluster, request_id, msg_id), a listener called with a message, its begin and end paired.
+{{ config(partition_by='hour', replaces='message', set='changed', life=life_of_attempt()) }}
 with paired as (
   select
     coalesce(begins.cluster, ends.cluster) as cluster,
@@ -46,7 +47,7 @@ located as (
     watermarks.watermark,
     paired.begun_at + {{ limit(['consume_timeout', 'grace']) }} as not_returned_at
   from paired
-  left join {{ ref('int_message_publications') }} as publications
+  left join {{ ref('int_changed_publications') }} as publications
     on paired.cluster = publications.cluster and paired.msg_id = publications.msg_id
   left join {{ ref('int_watermarks') }} as watermarks
     on paired.cluster = watermarks.cluster

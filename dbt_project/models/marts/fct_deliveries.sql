@@ -1,4 +1,5 @@
 -- One row a delivery: (cluster, msg_id, consumer_group), its attempts folded; for a broadcast group one a client.
+{{ config(partition_by='hour', replaces='message') }}
 with attempts as (
   select
     attempts.*,
@@ -12,7 +13,7 @@ with attempts as (
           then timestamp_millis(unix_millis(attempts.begun_at) + cast(attempts.stated_cost_ms as bigint))
       end
     ) as finished_at
-  from {{ ref('fct_consume_attempts') }} as attempts
+  from {{ affected_attempts() }} as attempts
   left join {{ ref('int_broadcast_groups') }} as broadcast
     on attempts.cluster = broadcast.cluster and attempts.consumer_group = broadcast.consumer_group
   where attempts.consumer_group is not null and attempts.msg_id is not null
@@ -58,8 +59,8 @@ folded as (
 history as (
   select
     cluster,
-    min(occurred_at) as history_from
-  from {{ ref('fct_consume_attempts') }}
+    min(first_attempt_at) as history_from
+  from {{ ref('int_consume_hours') }}
   group by cluster
 ),
 

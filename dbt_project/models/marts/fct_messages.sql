@@ -1,5 +1,6 @@
 -- One row a message: (cluster, topic, msg_id), its sends and what became of it in all groups.
 -- A message that was consumed and never published is a row too, its topic NULL.
+{{ config(partition_by='hour', replaces='message') }}
 with messages as (
   select
     messages.cluster,
@@ -13,6 +14,7 @@ with messages as (
     messages.sends,
     messages.extra_copies,
     transactions.transaction_state,
+    {{ due_at('messages', 'transactions') }} as due_at,
     recalls.msg_id is not null as is_recalled
   from {{ ref('int_messages') }} as messages
   left join {{ ref('int_transactions') }} as transactions
@@ -32,7 +34,7 @@ consumption as (
     first_attempt_at,
     succeeded_at,
     next_review_at
-  from {{ ref('fct_deliveries') }}
+  from {{ of_messages('affected', ref('fct_deliveries')) }}
   union all
   -- An attempt of an unnamed group is in no delivery.
   select
@@ -45,7 +47,7 @@ consumption as (
     occurred_at as first_attempt_at,
     case when outcome in ('success', 'timeout') then ended_at end as succeeded_at,
     next_review_at
-  from {{ ref('fct_consume_attempts') }}
+  from {{ affected_attempts() }}
   where consumer_group is null and msg_id is not null
 ),
 
@@ -97,7 +99,7 @@ unconsumed as (
     count_if(cause in ('within_grace', 'delayed_not_due', 'in_flight')) as open,
     count_if(cause in ('rolled_back', 'recalled', 'half_uncommitted')) as withheld,
     min(next_review_at) as next_review_at
-  from {{ ref('orphaned_messages') }}
+  from {{ of_messages('affected', ref('orphaned_messages')) }}
   group by cluster, topic, msg_id
 ),
 
@@ -113,6 +115,7 @@ lives as (
     messages.msg_type,
     messages.batch_size,
     messages.transaction_state,
+    messages.due_at,
     coalesce(messages.sends, 0) as sends,
     coalesce(messages.extra_copies, 0) as extra_copies,
     coalesce(messages.is_recalled, false) as is_recalled,
@@ -128,12 +131,30 @@ lives as (
     consumed.first_attempt_at,
     consumed.first_success_at,
     consumed.last_success_at,
-    least(consumed.next_review_at, unconsumed.next_review_at) as next_review_at
+    consumed.next_review_at as consumed_review_at,
+    unconsumed.next_review_at as unconsumed_review_at
   from messages
   full outer join consumed
     on messages.cluster = consumed.cluster and messages.topic <=> consumed.topic and messages.msg_id = consumed.msg_id
   left join unconsumed
     on messages.cluster = unconsumed.cluster and messages.topic <=> unconsumed.topic and messages.msg_id = unconsumed.msg_id
+),
+
+judged as (
+  select
+    lives.*,
+    least(
+      lives.consumed_review_at,
+      lives.unconsumed_review_at,
+      -- From then on it is judged in orphan_rate, consumed or not.
+      case
+        when not coalesce(watermarks.watermark >= lives.due_at + {{ limit('grace') }}, false)
+          then lives.due_at + {{ limit('grace') }}
+      end
+    ) as next_review_at
+  from lives
+  left join {{ ref('int_watermarks') }} as watermarks
+    on lives.cluster = watermarks.cluster
 )
 
 select
@@ -151,6 +172,7 @@ select
   end as state,
   is_published,
   published_at,
+  due_at,
   date_trunc('hour', coalesce(published_at, first_attempt_at)) as hour,
   hour_source,
   producer_group,
@@ -173,4 +195,4 @@ select
   first_success_at,
   last_success_at,
   next_review_at
-from lives
+from judged

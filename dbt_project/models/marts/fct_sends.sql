@@ -1,4 +1,5 @@
 -- One row a send: (cluster, msg_id, offset_msg_id, event_time). Batches are exploded to their messages.
+{{ config(partition_by='hour', replaces='message', set='changed', life=life_of_send()) }}
 with ranked as (
   select
     *,

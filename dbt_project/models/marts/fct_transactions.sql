@@ -1,4 +1,5 @@
 -- One row a transactional message: (cluster, msg_id), a half message or one with an EndTransaction, and what was decided.
+{{ config(partition_by='hour', replaces='message') }}
 with pubs as (
   select
     cluster,

@@ -1,4 +1,5 @@
 -- One row a reason, client and hour of the store time: (cluster, client, hour, reason_class, reason), of Invalid records.
+{{ config(partition_by='days(hour)', replaces='hour') }}
 select
   cluster,
   client,

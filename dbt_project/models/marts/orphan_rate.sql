@@ -1,5 +1,6 @@
 -- One row a topic, expected group and hour of publication: (cluster, topic, expected_group, hour), of messages
 -- that the group was expected to consume.
+{{ config(partition_by='days(hour)', replaces='hour') }}
 {%- set causes = [
   'trace_gap', 'rolled_back', 'recalled', 'half_uncommitted', 'delayed_not_due', 'untraced_batch', 'within_grace',
   'in_flight', 'not_returned', 'filtered_or_lost'
@@ -10,12 +11,10 @@ with expected_messages as (
     messages.topic,
     messages.consumer_group,
     messages.hour,
-    watermarks.watermark >= {{ due_at('messages', 'transactions') }} + {{ limit('grace') }} as is_past_grace
-  from {{ ref('int_expected_deliveries') }} as messages
+    watermarks.watermark >= messages.due_at + {{ limit('grace') }} as is_past_grace
+  from {{ ref('int_expected_by_hour') }} as messages
   left join {{ ref('int_watermarks') }} as watermarks
     on messages.cluster = watermarks.cluster
-  left join {{ ref('int_transactions') }} as transactions
-    on messages.cluster = transactions.cluster and messages.msg_id = transactions.msg_id
 ),
 
 expected as (
@@ -44,7 +43,7 @@ unconsumed as (
     count_if(
       not orphaned.counts_in_orphan_rate and watermarks.watermark >= orphaned.due_at + {{ limit('grace') }}
     ) as explained_past_grace
-  from {{ ref('orphaned_messages') }} as orphaned
+  from {{ in_hours_of('affected', ref('orphaned_messages')) }} as orphaned
   left join {{ ref('int_watermarks') }} as watermarks
     on orphaned.cluster = watermarks.cluster
   where orphaned.expected_group is not null

@@ -1,5 +1,6 @@
 -- One row a published message without a SubAfter of an expected group: (cluster, topic, msg_id, expected_group);
 -- expected_group is NULL where none was expected and no group's SubAfter is there.
+{{ config(partition_by='hour', replaces='message') }}
 with messages as (
   select
     messages.*,
@@ -26,7 +27,7 @@ attempts as (
     count_if(outcome = 'in_flight') as in_flight,
     count_if(outcome = 'not_returned') as not_returned,
     max(next_review_at) as attempt_review_at
-  from {{ ref('fct_consume_attempts') }}
+  from {{ affected_attempts() }}
   group by cluster, msg_id, consumer_group
 ),
 
@@ -81,8 +82,7 @@ in_gaps as (
   inner join {{ ref('int_ingest_gaps') }} as gaps
     on
       unconsumed.cluster = gaps.cluster
-      and unconsumed.published_at <= gaps.gap_to
-      and (gaps.gap_from is null or unconsumed.due_at + {{ limit(['consume_timeout', 'grace']) }} >= gaps.gap_from)
+      and {{ can_be_in_gap('unconsumed', 'gaps.gap_from', 'gaps.gap_to') }}
 ),
 
 judged as (

@@ -1,5 +1,6 @@
 -- One row a consumer group, topic and hour: (cluster, consumer_group, topic, hour), of deliveries to groups that do not
 -- broadcast; topic is NULL where no Pub tells it.
+{{ config(partition_by='days(hour)', replaces='hour') }}
 with totals as (
   select
     cluster,
@@ -14,7 +15,7 @@ with totals as (
     max(retries) as max_retries,
     count_if(retries > 0) as retried,
     count_if(outcome = 'exhausted') as exhausted
-  from {{ ref('fct_deliveries') }}
+  from {{ in_hours_of('affected', ref('fct_deliveries')) }}
   where not is_broadcast
   group by all
 )

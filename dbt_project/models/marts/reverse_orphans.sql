@@ -1,5 +1,6 @@
 -- One row a consumer group and hour of the first attempt: (cluster, consumer_group, hour), of deliveries, with those
 -- of messages that no Pub tells of.
+{{ config(partition_by='days(hour)', replaces='hour') }}
 select
   cluster,
   consumer_group,
@@ -9,5 +10,5 @@ select
   count_if(unpublished_cause = 'before_history') as before_history,
   count_if(unpublished_cause = 'grpc_producer') as grpc_producer,
   count_if(unpublished_cause = 'untraced_send') as untraced_send
-from {{ ref('fct_deliveries') }}
+from {{ in_hours_of('affected', ref('fct_deliveries')) }}
 group by cluster, consumer_group, hour

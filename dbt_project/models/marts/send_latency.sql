@@ -1,4 +1,5 @@
 -- One row a topic, producer group and hour: (cluster, topic, producer_group, hour), of sends that returned.
+{{ config(partition_by='days(hour)', replaces='hour') }}
 with totals as (
   select
     cluster,
@@ -11,7 +12,7 @@ with totals as (
     count_if(batch_index = 0) as calls,
     count_if(hour_source = 'store_time') as sends_by_store_time,
     sum(copies - 1) as extra_copies
-  from {{ ref('fct_sends') }}
+  from {{ in_hours_of('affected', ref('fct_sends')) }}
   group by all
 ),
 

@@ -4,11 +4,10 @@ with seen as (
     cluster,
     topic,
     consumer_group,
-    min(occurred_at) as first_attempt_at,
-    max(occurred_at) as last_attempt_at,
-    count(*) as attempts,
-    count(distinct msg_id) as messages
-  from {{ ref('fct_consume_attempts') }}
+    min(first_attempt_at) as first_attempt_at,
+    max(last_attempt_at) as last_attempt_at,
+    sum(attempts) as attempts
+  from {{ ref('int_consume_hours') }}
   where topic is not null and consumer_group is not null
   group by cluster, topic, consumer_group
 )
@@ -21,7 +20,6 @@ select
   seen.last_attempt_at,
   seen.last_attempt_at + {{ expected_group_lookback() }} as expected_to,
   seen.attempts,
-  seen.messages,
   broadcast.consumer_group is not null as is_broadcast
 from seen
 left join {{ ref('int_broadcast_groups') }} as broadcast

@@ -1,4 +1,5 @@
 -- One row a client machine and hour: (cluster, client_host, hour), how complete what it traced seems to be.
+{{ config(partition_by='days(hour)', replaces='hour') }}
 with counted as (
   select
     cluster,
@@ -11,7 +12,7 @@ with counted as (
     count_if(outcome = 'not_returned') as begins_without_end,
     count_if(outcome = 'in_flight') as in_flight,
     count_if(not is_published) as attempts_without_pub
-  from {{ ref('fct_consume_attempts') }}
+  from {{ in_hours_of('affected', ref('fct_consume_attempts')) }}
   group by cluster, {{ client_host('client') }}, hour
   union all
   select
@@ -25,7 +26,7 @@ with counted as (
     0L as begins_without_end,
     0L as in_flight,
     0L as attempts_without_pub
-  from {{ ref('fct_sends') }}
+  from {{ in_hours_of('affected', ref('fct_sends')) }}
   group by cluster, {{ client_host('client') }}, hour
 ),
 

@@ -1,4 +1,5 @@
 -- One row a topic, producer group and hour: (cluster, topic, producer_group, hour), of transactional messages.
+{{ config(partition_by='days(hour)', replaces='hour') }}
 select
   cluster,
   topic,
@@ -16,5 +17,5 @@ select
   sum(checks_answered) as checks_answered,
   count_if(hour_source = 'store_time') as transactions_by_store_time,
   sum(end_copies - transaction_ends) as extra_copies
-from {{ ref('fct_transactions') }}
+from {{ in_hours_of('affected', ref('fct_transactions')) }}
 group by cluster, topic, producer_group, hour

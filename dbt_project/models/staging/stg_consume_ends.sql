@@ -8,6 +8,7 @@ renamed as (
   select
     cluster,
     {{ place() }} as place,
+    struct(trace_topic, broker, queue_id, epoch, queue_offset) as trace_message,
     store_time,
     case when not coalesce(event_time_suspect, false) then event_time end as ended_at,
     {{ record_time() }} as recorded_at,

@@ -3,7 +3,7 @@
 select
   {{ key | join(', ') }},
   count(*) as copies
-from {{ model }}
+from {{ written_rows(model) }}
 group by {{ key | join(', ') }}
 having count(*) > 1
 {% endtest %}

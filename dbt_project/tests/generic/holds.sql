@@ -6,7 +6,7 @@ with violations as (
     {% for name, condition in conditions.items() -%}
     count_if(not coalesce({{ condition }}, false)) as {{ name }}{{ ',' if not loop.last }}
     {% endfor %}
-  from {{ model }}
+  from {{ written_rows(model) }}
 )
 
 {% for name in conditions -%}

@@ -1,0 +1,79 @@
+"""Any number of incremental runs, over records in any order, give the tables of one full refresh."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import pytest
+from conftest import drop_everything
+from events import Events
+from story import DAY, book_gap, whole_day
+
+from spark_jobs import tables
+from spark_jobs.ingest.positions import booked
+from spark_jobs.publish import branches
+from spark_jobs.publish.inputs import Inputs, Published
+from spark_jobs.publish.marts import build_and_publish
+
+BATCHES = 4
+
+
+def dealt(rows: list[dict], seed: int) -> list[list[dict]]:
+    """The rows in batches: most in the order in which they were told, a fifth of them in any."""
+    dice = random.Random(seed)
+    batches: list[list[dict]] = [[] for _ in range(BATCHES)]
+    for number, row in enumerate(rows):
+        in_order = number * BATCHES // len(rows)
+        batches[dice.randrange(BATCHES) if dice.random() < 0.2 else in_order].append(row)
+    return batches
+
+
+def contents(spark) -> dict[str, list[str]]:
+    return {
+        table: sorted(map(str, spark.table(f"lake.{table}").collect()))
+        for table in branches.audited_tables(spark)
+    }
+
+
+def build(spark, settings, state, published):
+    inputs = Inputs.of(booked(spark, settings, tables.EVENTS), settings.limits, published)
+    done = build_and_publish(spark, inputs, state)
+    assert done.passed, (done.error, done.failures)
+    return inputs
+
+
+@pytest.mark.parametrize("seed", [1])
+def test_batches_equal_a_full_refresh(empty_lake, settings, state, seed):
+    spark = empty_lake
+    drop_everything(spark)
+    tables.ensure(spark)
+    for number, rows in enumerate(dealt(whole_day().rows, seed), start=1):
+        watermark = DAY * number / BATCHES
+        Events([row | {"change_seq": number} for row in rows]).write(spark, watermark, number)
+        if number == 3:
+            book_gap(spark)
+        inputs = build(spark, settings, state, Published.of(settings))
+        assert inputs.change_seq_from == (None if number == 1 else number - 1)
+    incremental = contents(spark)
+    build(spark, settings, state, None)
+    full = contents(spark)
+    assert {table: rows for table, rows in incremental.items() if rows != full[table]} == {}
+    assert all(full.values()), [table for table, rows in full.items() if not rows]
+
+
+def test_what_no_record_touches_is_judged_anew_in_a_full_refresh(empty_lake, settings):
+    """Other limits, other models, a watermark that went back: all rows may change."""
+    events = booked(empty_lake, settings, tables.EVENTS)
+    now = Inputs.of(events, settings.limits, None)
+    published = Published(now.change_seq_to - 1, now.marks, now.definitions)
+    assert Inputs.of(events, settings.limits, published).change_seq_from == now.change_seq_to - 1
+    later = {cluster: "9999" for cluster in now.marks}
+    for other in (
+        replace(published, watermarks=later),
+        replace(published, watermarks={**now.marks, "gone": "2026"}),
+        replace(published, definitions="of other models"),
+    ):
+        assert Inputs.of(events, settings.limits, other).change_seq_from is None
+    limits = settings.limits.model_copy(update={"grace_seconds": 1})
+    assert Inputs.of(events, limits, published).change_seq_from is None
