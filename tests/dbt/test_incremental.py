@@ -59,7 +59,7 @@ def test_batches_equal_a_full_refresh(empty_lake, settings, state, seed):
     build(spark, settings, state, None)
     full = contents(spark)
     assert {table: rows for table, rows in incremental.items() if rows != full[table]} == {}
-    assert all(full.values()), [table for table, rows in full.items() if not rows]
+    assert [table for table, rows in full.items() if not rows] == ["marts.slo_burn"]  # no objective is stated
 
 
 def test_what_no_record_touches_is_judged_anew_in_a_full_refresh(empty_lake, settings):
