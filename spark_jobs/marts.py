@@ -6,6 +6,7 @@ import argparse
 import sys
 import time
 import uuid
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -22,6 +23,20 @@ from spark_jobs.publish.marts import build_and_publish, recover, row_counts
 from spark_jobs.publish.models import Build
 from spark_jobs.session import session
 from spark_jobs.settings import Settings
+
+
+def gate(run: Run, run_id: str) -> Callable[[Build, str], list[str]]:
+    """The audit of a build: its integrity checks, of which any that fails refuses it; other classes never do."""
+
+    def audit(built: Build, branch: str) -> list[str]:
+        checks = of_stage(run.settings, "gate")
+        checks += [each for each in of_stage(run.settings, "merge") if each.kind == "integrity"]
+        found, _ = rounds.make(
+            checks, replace(run, now=datetime.now(UTC), build=built, branch=branch), run_id
+        )
+        return refusing(found)
+
+    return audit
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -54,23 +69,12 @@ def main(argv: list[str] | None = None) -> int:
         rounds.make(of_stage(settings, "marts"), run, args.run_id)
         return 0
     report.reading(inputs)
-
-    def audit(built: Build, branch: str) -> list[str]:
-        """Integrity stops a publication; the other classes never do."""
-        checks = [
-            each
-            for each in of_stage(settings, "merge", "gate")
-            if each.kind == "integrity" or each.stage == "gate"
-        ]
-        found, _ = rounds.make(checks, replace(run, build=built, branch=branch), args.run_id)
-        return refusing(found)
-
-    built = build_and_publish(spark, inputs, state, run_id=args.run_id, audit=audit)
+    built = build_and_publish(spark, inputs, state, run_id=args.run_id, audit=gate(run, args.run_id))
     if not built.passed:
         report.refused(built, str(state))
         return 1
     report.published(built, row_counts(spark, built.tables), time.monotonic() - started)
-    rounds.make(of_stage(settings, "marts"), run, args.run_id)
+    rounds.make(of_stage(settings, "marts"), replace(run, now=datetime.now(UTC)), args.run_id)
     return 0
 
 

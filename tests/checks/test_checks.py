@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 
+import pyarrow as pa
 import pytest
 
 from docs.checks import PAGE, RUNBOOKS, render
+from spark_jobs.catalog import lake
+from spark_jobs.checks import build
 from spark_jobs.checks.check import Check, Evaluation, Measured, Run, judge
 from spark_jobs.checks.evaluate import evaluate, refusing
 from spark_jobs.checks.registry import BY_NAME, CHECKS, of_stage
+from spark_jobs.marts import gate
 from spark_jobs.publish import branches
 from spark_jobs.publish.models import Build, Node
 from spark_jobs.settings import Checks, Settings
-from tests.checks.world import NOW, SICK, WELL, ms
+from spark_jobs.tables import Table
+from tests.checks.world import NOW, SICK, WELL, add, ms
 from tests.rocketmq.test_lag import CASES as AT_A_BROKER
 
 BRANCH = "build_smaller"
@@ -145,10 +151,45 @@ def test_only_integrity_forbids_a_publication(found):
     assert Build([], [], 1.0).passed
 
 
+def test_the_gate_refuses_and_books_why_on_main(run, told):
+    """What `spark_jobs.marts` gives to `build_and_publish`; a build that it refuses has not passed."""
+    built = Build([node("good_test", "pass")], [], 1.0)
+    ours = run.settings.model_copy(update={"checks": Checks(integrity_days=36_500)})  # it looks at the clock
+    refused = gate(replace(run, settings=ours), "refused")(built, BRANCH)
+    assert not replace(built, refused=refused).passed
+    names = {
+        "offsets_contiguous",
+        "raw_map_is_data",
+        "events_map_is_data",
+        "raw_is_in_events",
+        "row_count_drop",
+    }
+    assert {line.partition(" ")[0] for line in refused} == names
+    rows = told.table("lake.ops.check_results").where("run = 'refused' and not passed").collect()
+    assert {row.check for row in rows} == names
+
+
 def test_nothing_is_said_of_a_skipped_test(found):
     (skipped,) = [r for r in found["dbt_tests"].results if r.entity == "behind_the_bad_test"]
     assert skipped.passed is None
     assert not found["dbt_tests"].complete
+
+
+@pytest.mark.parametrize(
+    ("table", "excused"), [("raw.trace_messages", False), ("events.trace_records", True)]
+)
+def test_only_the_retention_of_events_takes_rows_of_facts_away(told, settings, run, table, excused):
+    catalog = lake(settings)
+    since = catalog.load_table("marts.fct_sends").current_snapshot()
+    schema = pa.schema([("table_name", pa.string()), ("dropped_at", pa.timestamp("us", "UTC"))])
+    catalog.create_table_if_not_exists("ops.retention", schema)
+    try:
+        for name, seconds in ((table, 60), ("events.trace_records", -60)):
+            at = datetime.fromtimestamp(since.timestamp_ms / 1000 + seconds, UTC)
+            add(settings, Table("ops.retention", "", ()), [{"table_name": name, "dropped_at": at}])
+        assert build._taken_away_since(run, since.timestamp_ms) == ("ops.retention" if excused else None)
+    finally:
+        catalog.drop_table("ops.retention")
 
 
 def test_rows_that_were_taken_away_on_purpose_are_no_drop(run, told):
