@@ -4,4 +4,4 @@ from __future__ import annotations
 
 import os
 
-collect_ignore = [] if "TRACE_SOAK_CYCLES" in os.environ else ["test_erased_everywhere.py"]
+collect_ignore = [] if "TRACE_SOAK_STEPS" in os.environ else ["test_erased_everywhere.py"]
