@@ -265,6 +265,7 @@ UPKEEP = (
     Upkeep(tables="events.trace_records", retention_days=400),
     Upkeep(tables="ops.replaced_records", retention_days=400),
     Upkeep(tables="ops.publications", pool="lake_marts", retention_days=30, retention_column="created_at"),
+    Upkeep(tables="ops.check_results", retention_days=90, retention_column="evaluated_at"),
     Upkeep(tables="ops.*"),
     Upkeep(tables="intermediate.int_message_hours", pool="lake_marts", keep_snapshots=3),
     _REBUILT,
