@@ -50,7 +50,16 @@ def pytest_runtest_makereport():
 
 
 # Groups that take minutes, longest first: started last, one would keep its process alone at the end.
-LONGEST = ("e2e", "test_killed", "faults/jobs", "dbt", "maintenance", "faults/client", "rocketmq")
+LONGEST = (
+    "e2e",
+    "test_killed",
+    "faults/jobs",
+    "dbt",
+    "incremental",
+    "maintenance",
+    "faults/client",
+    "rocketmq",
+)
 
 
 @pytest.hookimpl(tryfirst=True)

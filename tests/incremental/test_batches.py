@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import random
-from dataclasses import replace
 
 import pytest
-from conftest import drop_everything
 from events import Events
 from story import DAY, book_gap, whole_day
 
@@ -46,8 +44,6 @@ def build(spark, settings, state, published):
 @pytest.mark.parametrize("seed", [1])
 def test_batches_equal_a_full_refresh(empty_lake, settings, state, seed):
     spark = empty_lake
-    drop_everything(spark)
-    tables.ensure(spark)
     for number, rows in enumerate(dealt(whole_day().rows, seed), start=1):
         watermark = DAY * number / BATCHES
         Events([row | {"change_seq": number} for row in rows]).write(spark, watermark, number)
@@ -60,20 +56,3 @@ def test_batches_equal_a_full_refresh(empty_lake, settings, state, seed):
     full = contents(spark)
     assert {table: rows for table, rows in incremental.items() if rows != full[table]} == {}
     assert [table for table, rows in full.items() if not rows] == ["marts.slo_burn"]  # no objective is stated
-
-
-def test_what_no_record_touches_is_judged_anew_in_a_full_refresh(empty_lake, settings):
-    """Other limits, other models, a watermark that went back: all rows may change."""
-    events = booked(empty_lake, settings, tables.EVENTS)
-    now = Inputs.of(events, settings.limits, None)
-    published = Published(now.change_seq_to - 1, now.marks, now.definitions)
-    assert Inputs.of(events, settings.limits, published).change_seq_from == now.change_seq_to - 1
-    later = {cluster: "9999" for cluster in now.marks}
-    for other in (
-        replace(published, watermarks=later),
-        replace(published, watermarks={**now.marks, "gone": "2026"}),
-        replace(published, definitions="of other models"),
-    ):
-        assert Inputs.of(events, settings.limits, other).change_seq_from is None
-    limits = settings.limits.model_copy(update={"grace_seconds": 1})
-    assert Inputs.of(events, limits, published).change_seq_from is None

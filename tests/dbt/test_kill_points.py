@@ -1,0 +1,74 @@
+"""A run of the marts that dies at any step: readers never see a part of it, and the next run starts over or rolls forward."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from pyspark.sql import SparkSession
+
+from spark_jobs.ingest.publish import fast_forward
+from spark_jobs.publish import branches, publication
+from spark_jobs.publish.marts import recover
+
+TABLES = [f"marts.kill_{number}" for number in (1, 2, 3)]
+BRANCH = f"{branches.PREFIX}of_the_dead"
+
+
+@pytest.fixture
+def lake_with_a_build(empty_lake: SparkSession) -> Iterator[SparkSession]:
+    """Three published tables with one row each; on a branch of each a second row, as tests would have passed it."""
+    spark = empty_lake
+    for table in TABLES:
+        spark.sql(
+            f"create table lake.{table} (n int) using iceberg tblproperties ('write.wap.enabled' = 'true')"
+        )
+        spark.sql(f"insert into lake.{table} values (1)")
+    branches.create(spark, TABLES, BRANCH)
+    with branches.writing_to(spark, BRANCH, {}):
+        for table in TABLES:
+            spark.sql(f"insert into lake.{table} values (2)")
+    spark.sql("create table lake.changes.left_over (n int) using iceberg")
+    yield spark
+    for table in TABLES:
+        spark.sql(f"drop table lake.{table} purge")
+    spark.sql("delete from lake.ops.publications where publication_id = 'of-the-dead'")
+
+
+def seen(spark: SparkSession) -> list[list[int]]:
+    """What readers see of each table."""
+    return [sorted(row.n for row in spark.table(f"lake.{table}").collect()) for table in TABLES]
+
+
+def test_killed_before_the_tests_have_passed_it_starts_over(lake_with_a_build):
+    assert seen(lake_with_a_build) == [[1], [1], [1]]
+    assert recover(lake_with_a_build) == []
+    assert seen(lake_with_a_build) == [[1], [1], [1]]
+    assert [list(branches.heads(lake_with_a_build, table)) for table in TABLES] == [["main"]] * 3
+    assert branches.tables_in(lake_with_a_build, branches.OF_ONE_RUN) == []
+
+
+@pytest.mark.parametrize("moved", [0, 1, 2, 3])
+def test_killed_in_mid_publication_it_rolls_forward(lake_with_a_build, monkeypatch, moved):
+    """With 3 it dies when all tables are moved, and before that is booked."""
+    spark = lake_with_a_build
+    left = list(range(moved))
+
+    def die(session, table, branch):
+        if not left:
+            raise KeyboardInterrupt
+        left.pop()
+        fast_forward(session, table, branch)
+        if moved == len(TABLES) and not left:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(publication, "fast_forward", die)
+    with pytest.raises(KeyboardInterrupt):
+        publication.publish(spark, TABLES, BRANCH, "of-the-dead", 1)
+    monkeypatch.undo()
+    assert seen(spark) == [[1, 2]] * moved + [[1]] * (3 - moved)
+    assert recover(spark) == ["of-the-dead"]
+    assert seen(spark) == [[1, 2]] * 3
+    assert recover(spark) == []
+    assert [list(branches.heads(spark, table)) for table in TABLES] == [["main"]] * 3
+    assert spark.table("lake.ops.publications").where("published_at is null").isEmpty()

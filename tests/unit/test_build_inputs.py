@@ -1,0 +1,60 @@
+"""When a build takes up what came since the last one, and when it makes everything anew."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from spark_jobs.ingest.positions import Booked, Position, Queue
+from spark_jobs.publish.inputs import Inputs, Published
+from spark_jobs.settings import Limits
+
+EVENTS = Booked(
+    {Queue("c", "RMQ_SYS_TRACE_TOPIC", "broker-a", 0): Position(7, complete_to=60_000)}, change_seq=5
+)
+FULL = Inputs.of(EVENTS, Limits(), None)
+PUBLISHED = Published(4, FULL.marks, FULL.definitions)
+
+
+def test_a_build_takes_up_what_came_after_the_last_one():
+    assert Inputs.of(EVENTS, Limits(), PUBLISHED) == replace(FULL, change_seq_from=4)
+
+
+@pytest.mark.parametrize(
+    "published",
+    [
+        None,
+        replace(PUBLISHED, watermarks={"c": "1970-01-01 00:01:00.001"}),
+        replace(PUBLISHED, watermarks={**FULL.marks, "gone": "1970-01-01 00:00:00.000"}),
+        replace(PUBLISHED, definitions="of other models"),
+    ],
+    ids=["nothing is published", "a watermark went back", "a cluster went away", "models changed"],
+)
+def test_what_no_record_touches_is_judged_anew_in_a_full_refresh(published):
+    assert Inputs.of(EVENTS, Limits(), published) == FULL
+
+
+def test_other_limits_judge_everything_anew():
+    assert Inputs.of(EVENTS, Limits(grace_seconds=1), PUBLISHED).change_seq_from is None
+
+
+def test_the_project_counts_as_a_definition(tmp_path):
+    def definitions() -> str:
+        return Inputs.of(EVENTS, Limits(), None, tmp_path).definitions
+
+    (tmp_path / "seeds").mkdir()
+    (tmp_path / "seeds" / "limits.csv").write_text("a")
+    before = definitions()
+    (tmp_path / "seeds" / "limits.csv").write_text("b")
+    assert definitions() != before
+
+
+def test_a_build_of_what_is_published_adds_nothing():
+    assert FULL.adds_nothing_to(replace(PUBLISHED, change_seq_to=5))
+    assert not FULL.adds_nothing_to(PUBLISHED)
+    assert not FULL.adds_nothing_to(None)
+
+
+def test_there_is_nothing_to_build_before_the_first_merge():
+    assert Inputs.of(Booked({}), Limits(), None) is None
