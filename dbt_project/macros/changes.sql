@@ -8,6 +8,11 @@
   {{ return(var('change_seq_from', none) is not none) }}
 {%- endmacro %}
 
+{# Whether statements are run. dbt also compiles the models for its site, where there is no session to ask. #}
+{% macro is_running() -%}
+  {{ return(execute and flags.WHICH in ('build', 'run', 'test')) }}
+{%- endmacro %}
+
 {# The records of the interval. #}
 {% macro is_new_record() -%}
   change_seq > {{ var('change_seq_from') | int }} and change_seq <= {{ change_seq_to() }}
@@ -104,7 +109,7 @@
 {% macro hours_of(set) %}
   {# The model must have run before whoever asks. #}
   {% do working_table('int_' ~ set ~ '_hours') %}
-  {% if not execute %}{{ return([]) }}{% endif %}
+  {% if not is_running() %}{{ return([]) }}{% endif %}
   {% set hours = [] %}
   {% for hour in run_query('set trace.' ~ set ~ '_hours').rows[0][1].split(',') if hour %}
     {% do hours.append(hour[:10] ~ ' ' ~ hour[11:] ~ ':00:00') %}
@@ -121,7 +126,7 @@
 {% macro context_changes() %}
   {% do working_table('int_context_changes') %}
   {% set kinds = {} %}
-  {% if execute %}
+  {% if is_running() %}
     {% set found = run_query("select kind, date_format(date_trunc('hour', min(changed_from)), 'yyyy-MM-dd HH:mm:ss') from changes.int_context_changes group by kind") %}
     {% for row in found.rows %}{% do kinds.update({row[0]: row[1]}) %}{% endfor %}
   {% endif %}
