@@ -87,11 +87,14 @@ def consumption(events: Events) -> None:
     events.pub("in_retry", DAY - HOUR)
     events.attempt("in_retry", "q-retry", DAY - HOUR + 1, "failed", retry=3)
 
-    # One listener call with two messages; the ends come first and twice, with neither time nor group.
+    # One listener call with two messages; the ends come first, in one trace message that is stored twice, with neither
+    # time nor group.
+    for _ in range(2):
+        stored = len(events.rows)
+        for index, msg_id in enumerate(("pair-1", "pair-2")):
+            events.end(msg_id, "q-pair", None, queue_offset=stored, record_index=index)
     for msg_id in ("pair-1", "pair-2"):
         events.pub(msg_id, HOUR + 40)
-        events.end(msg_id, "q-pair", None)
-        events.end(msg_id, "q-pair", None)
         events.begin(msg_id, "q-pair", HOUR + 41, "ns%g")
 
     # Every client of this group gets every message.

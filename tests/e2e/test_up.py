@@ -128,8 +128,11 @@ def test_a_rocketmq_connection_has_a_form_and_can_be_tested(world, airflow):
 
 def test_trace_ingest_starts_trace_marts_when_records_came_and_only_then(world, airflow, sink):
     assert ingested(airflow, first_run(airflow))["announce"] == "skipped"
-    [told, *_] = sink.wait_for(wrote("raw.trace_messages"), 30)
-    assert told["run"]["facets"]["parent"]["job"]["name"] == "trace_ingest.extract"
+    writers = {
+        event["run"]["facets"].get("parent", {}).get("job", {}).get("name")
+        for event in sink.wait_for(wrote("raw.trace_messages"), 30)
+    }
+    assert "trace_ingest.extract" in writers
     by_airflow = {event["job"]["name"] for event in sink.events if event["eventType"] == "COMPLETE"}
     assert {"trace_ingest.extract", "trace_ingest.merge"} <= by_airflow
     sink.close()  # what follows goes well all the same

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from itertools import groupby
 
 import pytest
 from events import Events
@@ -18,12 +19,12 @@ BATCHES = 4
 
 
 def dealt(rows: list[dict], seed: int) -> list[list[dict]]:
-    """The rows in batches: most in the order in which they were told, a fifth of them in any."""
+    """The rows in batches: most trace messages in the order in which they were told, a fifth of them in any."""
     dice = random.Random(seed)
     batches: list[list[dict]] = [[] for _ in range(BATCHES)]
-    for number, row in enumerate(rows):
-        in_order = number * BATCHES // len(rows)
-        batches[dice.randrange(BATCHES) if dice.random() < 0.2 else in_order].append(row)
+    for offset, message in groupby(rows, key=lambda row: row["queue_offset"]):
+        in_order = offset * BATCHES // len(rows)
+        batches[dice.randrange(BATCHES) if dice.random() < 0.2 else in_order].extend(message)
     return batches
 
 
