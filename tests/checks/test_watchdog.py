@@ -31,6 +31,7 @@ def ours(told, settings, hook, tmp_path):
     book.change(settings, lambda alerts: [])
     return Settings(
         home=tmp_path,
+        clusters=[],
         catalog=Catalog(uri=settings.catalog_uri, warehouse=settings.warehouse),
         alerts=Alerts(
             apprise={"pipeline": [f"json://{hook.url}/chat"]}, heartbeat_url=f"http://{hook.url}/beat/1"
