@@ -32,7 +32,7 @@ def drop_everything(spark: SparkSession) -> None:
 
 @contextmanager
 def planning_for_few_rows(spark: SparkSession) -> Iterator[None]:
-    """Hundreds of statements over a few rows each: what makes large ones fast takes a third of the time here."""
+    """Hundreds of statements over a few rows each: what makes large ones fast costs more than it gives here."""
     quick = {
         "spark.sql.adaptive.enabled": "false",
         "spark.sql.shuffle.partitions": "1",
