@@ -16,10 +16,10 @@ leave it to the next day: nothing depends on it soon.
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
-from airflow.sdk import dag
+from airflow.sdk import CronTriggerTimetable, dag
 
 from plugins.notifier import CALLBACKS
 from spark_jobs.session import submit_conf
@@ -27,8 +27,8 @@ from spark_jobs.settings import PROJECT, Settings
 
 
 @dag(
-    schedule="17 3 * * *",
-    start_date=datetime(2026, 1, 1, tzinfo=UTC),
+    # No start date: the first run is tonight's, not at once last night's.
+    schedule=CronTriggerTimetable("17 3 * * *", timezone="UTC", run_immediately=timedelta(0)),
     catchup=False,
     max_active_runs=1,
     doc_md=__doc__,

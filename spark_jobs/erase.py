@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 
 from spark_jobs import tables
+from spark_jobs.catalog import lake
 from spark_jobs.erasure import rules
 from spark_jobs.erasure.erase import (
     Erased,
@@ -56,7 +57,7 @@ def erase(
     for attempt in publish.planning_again():
         with attempt:
             erase_from_events(spark, settings, rule, run_id)
-    erase_from_ops(spark, rule)
+    erase_from_ops(spark, settings, rule)
     return rule, done
 
 
@@ -66,7 +67,7 @@ def would_erase(spark: SparkSession, settings: Settings, cluster: str, kind: Kin
     rule = Rule(cluster, kind, "", rules.digest("", text))
     raw = erase_from_raw(spark, settings, rule, text, "", dry_run=True)
     events = erase_from_events(spark, settings, rule, "", dry_run=True)
-    ops = erase_from_ops(spark, rule, dry_run=True)
+    ops = erase_from_ops(spark, settings, rule, dry_run=True)
     _console.print(
         f"would take {raw.records} records out of {raw.messages} messages of {tables.RAW.full_name}, {events} rows out "
         f"of {tables.EVENTS.full_name}, {ops} out of lake.ops; then build the marts anew and expire all old snapshots",
@@ -76,11 +77,12 @@ def would_erase(spark: SparkSession, settings: Settings, cluster: str, kind: Kin
 
 def rebuild_marts(spark: SparkSession, settings: Settings) -> bool:
     """Build and publish the marts from what is left; returns whether they could be."""
-    report.recovered(recover(spark))
+    catalog = lake(settings)
+    report.recovered(recover(spark, catalog))
     inputs = Inputs.of(booked(spark, settings, tables.EVENTS), settings.limits, published=None)
     if inputs is None:
         return True
-    built = build_and_publish(spark, inputs, settings.home / "dbt")
+    built = build_and_publish(spark, catalog, inputs, settings.home / "dbt")
     if not built.passed:
         report.refused(built, str(settings.home / "dbt"))
     return built.passed
@@ -112,7 +114,7 @@ def main(argv: list[str] | None = None) -> int:
         _console.print("[bold red]not done[/]: the marts still hold it. Mend them and run this again")
         return 1
     spaces = ("raw", "events", "ops", *branches.NAMESPACES)
-    everywhere = [table for space in spaces for table in branches.tables_in(spark, space)]
+    everywhere = [table for space in spaces for table in branches.tables_in(lake(settings), space)]
     held = forget(spark, settings, everywhere, datetime.now(UTC) + timedelta(seconds=1), args.run_id)
     if held:
         _console.print(

@@ -9,6 +9,7 @@ import uuid
 from datetime import UTC, datetime
 
 from spark_jobs import tables
+from spark_jobs.catalog import lake
 from spark_jobs.failures import told
 from spark_jobs.ingest.publish import AuditFailed
 from spark_jobs.maintenance import report
@@ -29,7 +30,9 @@ def main(argv: list[str] | None = None) -> int:
     spark = session("maintain", settings)
     tables.ensure(spark)
     if not args.dry_run and args.pool in (None, "lake_marts"):
-        publication.roll_forward(spark)  # a commit to a table that is still to be published would stop it
+        publication.roll_forward(
+            spark, lake(settings)
+        )  # a commit to a table that is still to be published would stop it
     started, now, done, failed = time.monotonic(), datetime.now(UTC), [], False
     for name, policy in tables_of(spark, settings, args.pool):
         try:

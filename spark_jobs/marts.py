@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 
 from spark_jobs import tables
 from spark_jobs.alerts import rounds
+from spark_jobs.catalog import lake
 from spark_jobs.checks.check import Run
 from spark_jobs.checks.evaluate import refusing
 from spark_jobs.checks.registry import of_stage
@@ -55,9 +56,9 @@ def main(argv: list[str] | None = None) -> int:
     started = time.monotonic()
     settings = Settings()
     state = settings.home / "dbt"
-    spark = session("marts", settings)
+    spark, catalog = session("marts", settings), lake(settings)
     tables.ensure(spark)
-    report.recovered(recover(spark))
+    report.recovered(recover(spark, catalog))
     published = None if args.full_refresh else Published.of(settings)
     inputs = Inputs.of(booked(spark, settings, tables.EVENTS), settings.limits, published)
     if inputs is None:
@@ -69,11 +70,11 @@ def main(argv: list[str] | None = None) -> int:
         rounds.make(of_stage(settings, "marts"), run, args.run_id)
         return 0
     report.reading(inputs)
-    built = build_and_publish(spark, inputs, state, run_id=args.run_id, audit=gate(run, args.run_id))
+    built = build_and_publish(spark, catalog, inputs, state, run_id=args.run_id, audit=gate(run, args.run_id))
     if not built.passed:
         report.refused(built, str(state))
         return 1
-    report.published(built, row_counts(spark, built.tables), time.monotonic() - started)
+    report.published(built, row_counts(catalog, built.tables), time.monotonic() - started)
     rounds.make(of_stage(settings, "marts"), replace(run, now=datetime.now(UTC)), args.run_id)
     return 0
 

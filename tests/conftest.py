@@ -7,9 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from pyiceberg.catalog import Catalog
 from pyspark.sql import SparkSession
 
 from spark_jobs import tables
+from spark_jobs.catalog import lake as lake_of
 from spark_jobs.session import session
 from spark_jobs.settings import Settings
 
@@ -28,6 +30,12 @@ def spark(settings: Settings) -> Iterator[SparkSession]:
     started = session("tests", settings)
     yield started
     started.stop()
+
+
+@pytest.fixture(scope="session")
+def catalog(settings: Settings) -> Catalog:
+    """The session's tables without Spark."""
+    return lake_of(settings)
 
 
 @pytest.fixture

@@ -111,15 +111,14 @@ def raw_is_in_events(run: Run) -> Iterator[Measured]:
         )
         .collect()
     )
+    # Most that are alone in raw hold no record; bodies are read only now, and only of those spans.
+    spans = [Range(_queue(r), r.epoch, r["first"], r["last"] + 1) for r in lives if r["first"] is not None]
+    alone = within(raw, spans).join(records, MESSAGE, "left_anti").where(least_records() > 0)
+    lost = alone.groupBy(*QUEUE).agg(F.count("*").alias("lost")).collect() if spans else []
     found: dict[str, Counter[str]] = {}
-    for life in lives:
-        counts = found.setdefault(str(_queue(life)), Counter())
-        counts += Counter(messages=life.messages, strange=life.strange)
-        if life["first"] is not None:  # most hold no record; bodies are read only now, and only of that span
-            span = [Range(_queue(life), life.epoch, life["first"], life["last"] + 1)]
-            counts["lost"] += (
-                within(raw, span).join(records, MESSAGE, "left_anti").where(least_records() > 0).count()
-            )
+    for row in [*lives, *lost]:
+        counted = {name: row[name] for name in ("messages", "strange", "lost") if name in row}
+        found.setdefault(str(_queue(row)), Counter()).update(counted)
     for queue, counts in sorted(found.items()):
         text = f"{counts['messages']} messages: {counts['lost']} have records and none in events, "
         text += f"{counts['strange']} are in events alone"

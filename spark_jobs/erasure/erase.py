@@ -110,10 +110,10 @@ def erase_from_events(
     return count
 
 
-def erase_from_ops(spark: SparkSession, rule: Rule, dry_run: bool = False) -> int:
+def erase_from_ops(spark: SparkSession, settings: Settings, rule: Rule, dry_run: bool = False) -> int:
     """Delete the rows of the other books that name it in any text; returns how many."""
     count = 0
-    for table in branches.tables_in(spark, "ops"):
+    for table in branches.tables_in(catalog.lake(settings), "ops"):
         if table in _KEPT:
             continue
         rows = spark.table(f"{CATALOG}.{table}")

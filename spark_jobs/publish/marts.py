@@ -7,24 +7,24 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+from pyiceberg.catalog import Catalog
 from pyspark.sql import SparkSession
 
 from spark_jobs.publish import branches, models, publication
 from spark_jobs.publish.inputs import DBT_PROJECT, Inputs
 from spark_jobs.publish.models import Build
-from spark_jobs.session import CATALOG
 
 
-def recover(spark: SparkSession) -> list[str]:
+def recover(spark: SparkSession, catalog: Catalog) -> list[str]:
     """Finish what an earlier run left: its publications, then its branches; returns the publications."""
-    finished = publication.roll_forward(spark)
-    branches.drop_all(spark, branches.audited_tables(spark))
-    branches.drop_tables_of_one_run(spark)
+    finished = publication.roll_forward(spark, catalog)
+    _clear(spark, catalog)
     return finished
 
 
 def build_and_publish(
     spark: SparkSession,
+    catalog: Catalog,
     inputs: Inputs,
     state: Path,
     project: Path = DBT_PROJECT,
@@ -37,6 +37,7 @@ def build_and_publish(
 
     Args:
         spark: the session.
+        catalog: the same tables without Spark.
         inputs: what the build is a function of.
         state: folder for everything that dbt writes.
         project: the dbt project.
@@ -48,25 +49,26 @@ def build_and_publish(
     """
     publication_id = uuid.uuid4().hex
     branch = f"{branches.PREFIX}{publication_id[:12]}"
-    branches.create(spark, branches.audited_tables(spark), branch)
+    branches.create(spark, catalog, branches.audited_tables(catalog), branch)
     with branches.writing_to(spark, branch, inputs.snapshot_properties(publication_id, run_id)):
         built = models.build(inputs, state, project)
     if audit is not None:
         built = replace(built, refused=audit(built, branch))
     if built.passed:
-        publication.publish(spark, built.tables, branch, publication_id, inputs.change_seq_to)
-    branches.drop_all(spark, branches.audited_tables(spark))
-    branches.drop_tables_of_one_run(spark)
+        publication.publish(spark, catalog, built.tables, branch, publication_id, inputs.change_seq_to)
+    _clear(spark, catalog)
     return built
 
 
-def row_counts(spark: SparkSession, tables: list[str]) -> dict[str, int]:
+def _clear(spark: SparkSession, catalog: Catalog) -> None:
+    branches.drop_all(spark, catalog, branches.audited_tables(catalog))
+    branches.drop_tables_of_one_run(spark, catalog)
+
+
+def row_counts(catalog: Catalog, tables: list[str]) -> dict[str, int]:
     """Rows of each table's main, from the snapshot's own count."""
     counts = {}
     for table in tables:
-        last = spark.sql(
-            f"select cast(s.summary['total-records'] as bigint) as rows from {CATALOG}.{table}.refs r "
-            f"join {CATALOG}.{table}.snapshots s using (snapshot_id) where r.name = 'main'"
-        ).first()
-        counts[table] = last["rows"] if last else 0
+        last = catalog.load_table(table).current_snapshot()
+        counts[table] = int(last.summary["total-records"] or 0) if last and last.summary else 0
     return counts

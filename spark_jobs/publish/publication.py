@@ -7,9 +7,9 @@ moves. A run that finds a list that was not finished moves the rest first.
 from __future__ import annotations
 
 from collections import defaultdict
-from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 
+from pyiceberg.catalog import Catalog
 from pyspark.sql import Row, SparkSession
 
 from spark_jobs.ingest.publish import AuditFailed, PublishRefused, fast_forward
@@ -17,11 +17,14 @@ from spark_jobs.publish import branches
 from spark_jobs.session import CATALOG
 from spark_jobs.tables import PUBLICATIONS
 
-_PARALLEL = 4
-
 
 def publish(
-    spark: SparkSession, tables: list[str], branch: str, publication_id: str, change_seq_to: int
+    spark: SparkSession,
+    catalog: Catalog,
+    tables: list[str],
+    branch: str,
+    publication_id: str,
+    change_seq_to: int,
 ) -> None:
     """Publish the branch of every table.
 
@@ -29,8 +32,7 @@ def publish(
         AuditFailed: a table has no such branch, as when another run dropped it.
         PublishRefused: another run published since the branch was made; nothing of ours is on main.
     """
-    with ThreadPoolExecutor(_PARALLEL) as pool:
-        heads = list(pool.map(lambda table: branches.heads(spark, table).get(branch), tables))
+    heads = [branches.heads(catalog, table).get(branch) for table in tables]
     if missing := [table for table, head in zip(tables, heads, strict=True) if head is None]:
         raise AuditFailed(
             f"{', '.join(missing)}: branch {branch} is gone; was another run of the marts under way? "
@@ -42,10 +44,10 @@ def publish(
         for table, head in zip(tables, heads, strict=True)
     ]
     spark.createDataFrame(rows, PUBLICATIONS.schema).coalesce(1).writeTo(PUBLICATIONS.full_name).append()
-    _finish(spark, [Row(*PUBLICATIONS.column_names)(*row) for row in rows])
+    _finish(spark, catalog, [Row(*PUBLICATIONS.column_names)(*row) for row in rows])
 
 
-def roll_forward(spark: SparkSession) -> list[str]:
+def roll_forward(spark: SparkSession, catalog: Catalog) -> list[str]:
     """Finish the publications that a run left unfinished; returns their ids.
 
     Raises:
@@ -59,17 +61,17 @@ def roll_forward(spark: SparkSession) -> list[str]:
     for row in rows.collect():
         unfinished[row.publication_id].append(row)
     for rows_of_one in unfinished.values():
-        _finish(spark, rows_of_one)
+        _finish(spark, catalog, rows_of_one)
     return list(unfinished)
 
 
-def _finish(spark: SparkSession, rows: list[Row]) -> None:
+def _finish(spark: SparkSession, catalog: Catalog, rows: list[Row]) -> None:
     publication_id = rows[0].publication_id
     moved = 0
     for row in rows:
         try:
-            if not branches.is_on_main(spark, row.table_name, row.snapshot_id):
-                _move(spark, row)
+            if not branches.is_on_main(catalog, row.table_name, row.snapshot_id):
+                _move(spark, catalog, row)
             moved += 1
         except PublishRefused as refused:
             if not moved:
@@ -85,8 +87,8 @@ def _finish(spark: SparkSession, rows: list[Row]) -> None:
     )
 
 
-def _move(spark: SparkSession, row: Row) -> None:
-    head = branches.heads(spark, row.table_name).get(row.branch)
+def _move(spark: SparkSession, catalog: Catalog, row: Row) -> None:
+    head = branches.heads(catalog, row.table_name).get(row.branch)
     if head != row.snapshot_id:
         raise PublishRefused(
             f"{row.table_name}: branch {row.branch} is at {head}, not at {row.snapshot_id}, which was tested"

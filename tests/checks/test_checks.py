@@ -97,7 +97,7 @@ def run(told, watched) -> Run:
     told.sql(f"delete from lake.marts.fct_sends.branch_{BRANCH} where cluster = 'sick'")
     marks = {"sick": ms(NOW), "well": ms(NOW)}
     yield Run(watched, NOW, told, marks, BUILD, BRANCH)
-    branches.drop_all(told, ["marts.fct_sends", "marts.fct_consume_attempts"])
+    branches.drop_all(told, lake(watched), ["marts.fct_sends", "marts.fct_consume_attempts"])
 
 
 @pytest.fixture(scope="module")

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from pyiceberg.catalog import Catalog
 from pyspark.sql import SparkSession
 
 from spark_jobs import tables
@@ -76,9 +77,9 @@ def inputs(told: SparkSession, settings: Settings) -> Inputs:
 
 
 @pytest.fixture(scope="package")
-def built(told: SparkSession, inputs: Inputs, state: Path) -> Build:
+def built(told: SparkSession, catalog: Catalog, inputs: Inputs, state: Path) -> Build:
     """The marts over the story, published."""
-    done = build_and_publish(told, inputs, state)
+    done = build_and_publish(told, catalog, inputs, state)
     assert done.passed, (done.error, done.failures)
     return done
 

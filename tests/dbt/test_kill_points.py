@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from pyiceberg.catalog import Catalog
 from pyspark.sql import SparkSession
 
 from spark_jobs.ingest.publish import fast_forward
@@ -16,7 +17,7 @@ BRANCH = f"{branches.PREFIX}of_the_dead"
 
 
 @pytest.fixture
-def lake_with_a_build(empty_lake: SparkSession) -> Iterator[SparkSession]:
+def lake_with_a_build(empty_lake: SparkSession, catalog: Catalog) -> Iterator[SparkSession]:
     """Three published tables with one row each; on a branch of each a second row, as tests would have passed it."""
     spark = empty_lake
     for table in TABLES:
@@ -24,7 +25,7 @@ def lake_with_a_build(empty_lake: SparkSession) -> Iterator[SparkSession]:
             f"create table lake.{table} (n int) using iceberg tblproperties ('write.wap.enabled' = 'true')"
         )
         spark.sql(f"insert into lake.{table} values (1)")
-    branches.create(spark, TABLES, BRANCH)
+    branches.create(spark, catalog, TABLES, BRANCH)
     with branches.writing_to(spark, BRANCH, {}):
         for table in TABLES:
             spark.sql(f"insert into lake.{table} values (2)")
@@ -40,16 +41,16 @@ def seen(spark: SparkSession) -> list[list[int]]:
     return [sorted(row.n for row in spark.table(f"lake.{table}").collect()) for table in TABLES]
 
 
-def test_killed_before_the_tests_have_passed_it_starts_over(lake_with_a_build):
+def test_killed_before_the_tests_have_passed_it_starts_over(lake_with_a_build, catalog):
     assert seen(lake_with_a_build) == [[1], [1], [1]]
-    assert recover(lake_with_a_build) == []
+    assert recover(lake_with_a_build, catalog) == []
     assert seen(lake_with_a_build) == [[1], [1], [1]]
-    assert [list(branches.heads(lake_with_a_build, table)) for table in TABLES] == [["main"]] * 3
-    assert branches.tables_in(lake_with_a_build, branches.OF_ONE_RUN) == []
+    assert [list(branches.heads(catalog, table)) for table in TABLES] == [["main"]] * 3
+    assert branches.tables_in(catalog, branches.OF_ONE_RUN) == []
 
 
 @pytest.mark.parametrize("moved", [0, 1, 2, 3])
-def test_killed_in_mid_publication_it_rolls_forward(lake_with_a_build, monkeypatch, moved):
+def test_killed_in_mid_publication_it_rolls_forward(lake_with_a_build, catalog, monkeypatch, moved):
     """With 3 it dies when all tables are moved, and before that is booked."""
     spark = lake_with_a_build
     left = list(range(moved))
@@ -64,11 +65,11 @@ def test_killed_in_mid_publication_it_rolls_forward(lake_with_a_build, monkeypat
 
     monkeypatch.setattr(publication, "fast_forward", die)
     with pytest.raises(KeyboardInterrupt):
-        publication.publish(spark, TABLES, BRANCH, "of-the-dead", 1)
+        publication.publish(spark, catalog, TABLES, BRANCH, "of-the-dead", 1)
     monkeypatch.undo()
     assert seen(spark) == [[1, 2]] * moved + [[1]] * (3 - moved)
-    assert recover(spark) == ["of-the-dead"]
+    assert recover(spark, catalog) == ["of-the-dead"]
     assert seen(spark) == [[1, 2]] * 3
-    assert recover(spark) == []
-    assert [list(branches.heads(spark, table)) for table in TABLES] == [["main"]] * 3
+    assert recover(spark, catalog) == []
+    assert [list(branches.heads(catalog, table)) for table in TABLES] == [["main"]] * 3
     assert spark.table("lake.ops.publications").where("published_at is null").isEmpty()

@@ -3,25 +3,31 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
 from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 import yaml
 
+from spark_jobs.checks.build import FACTS
+from spark_jobs.checks.check import Run
 from spark_jobs.ingest.publish import fast_forward
+from spark_jobs.marts import gate
 from spark_jobs.publish import branches, models, publication
 from spark_jobs.publish.inputs import CHANGE_SEQ_TO, DBT_PROJECT, WATERMARKS
 from spark_jobs.publish.marts import build_and_publish, recover, row_counts
 
 
-def mains(spark) -> dict[str, int]:
-    return {table: branches.heads(spark, table)["main"] for table in branches.audited_tables(spark)}
+def mains(catalog) -> dict[str, int]:
+    return {table: branches.heads(catalog, table)["main"] for table in branches.audited_tables(catalog)}
 
 
-def contents(spark) -> dict[str, list]:
+def contents(spark, catalog) -> dict[str, list]:
     return {
         table: sorted(map(str, spark.table(f"lake.{table}").collect()))
-        for table in branches.audited_tables(spark)
+        for table in branches.audited_tables(catalog)
     }
 
 
@@ -39,8 +45,8 @@ def audited() -> list[str]:
     ] + [f"intermediate.{file.stem}" for file in kept if "materialized='audited_table'" in file.read_text()]
 
 
-def only_main_is_left(spark) -> bool:
-    return all(list(branches.heads(spark, t)) == ["main"] for t in branches.audited_tables(spark))
+def only_main_is_left(catalog) -> bool:
+    return all(list(branches.heads(catalog, t)) == ["main"] for t in branches.audited_tables(catalog))
 
 
 def test_dbt_unit_tests(marts, inputs, state):
@@ -51,9 +57,9 @@ def test_dbt_unit_tests(marts, inputs, state):
     assert len(ran.nodes) == sum(len(page.get("unit_tests") or []) for page in pages())
 
 
-def test_what_is_published_says_where_it_comes_from(marts, built):
+def test_what_is_published_says_where_it_comes_from(marts, catalog, built):
     assert sorted(built.tables) == sorted(audited())
-    assert only_main_is_left(marts)
+    assert only_main_is_left(catalog)
     for table in built.tables:
         summary = marts.sql(f"select summary from lake.{table}.snapshots").first().summary
         assert summary[CHANGE_SEQ_TO] == "1"
@@ -66,23 +72,63 @@ def test_nothing_is_written_into_the_project(marts):
     assert not {path.name for path in DBT_PROJECT.iterdir()} & {"target", "logs", "dbt_packages", ".user.yml"}
 
 
-def test_a_failed_test_leaves_main_untouched(marts, inputs, state, tmp_path):
+@pytest.fixture
+def one_model(marts, tmp_path) -> Iterator[Path]:
+    """Our dbt project with a single model, which makes a row a run."""
     project = tmp_path / "dbt_project"
     shutil.copytree(DBT_PROJECT, project)
-    (project / "tests" / "no_sends.sql").write_text("select * from {{ ref('fct_sends') }}")
-    before = mains(marts)
-    done = build_and_publish(marts, replace(inputs, change_seq_to=2), state, project)
+    for folder in ("models", "seeds", "tests"):
+        shutil.rmtree(project / folder)
+        (project / folder).mkdir()
+    (project / "models" / "marts").mkdir()
+    (project / "models" / "marts" / "small.sql").write_text("select {{ change_seq_to() }} as run")
+    column = {"name": "run", "data_type": "int", "description": "run"}
+    model = {"name": "small", "description": "small", "columns": [column]}
+    (project / "models" / "marts" / "small.yml").write_text(yaml.safe_dump({"models": [model]}))
+    yield project
+    marts.sql("drop table if exists lake.marts.small purge")
+
+
+def test_a_failed_test_leaves_main_untouched(marts, catalog, inputs, state, one_model):
+    assert build_and_publish(marts, catalog, replace(inputs, change_seq_to=2), state, one_model).passed
+    before = mains(catalog)
+    (one_model / "tests" / "no_third_run.sql").write_text("select * from {{ ref('small') }} where run = 3")
+    done = build_and_publish(marts, catalog, replace(inputs, change_seq_to=3), state, one_model)
     assert not done.passed
-    assert [node.status for node in done.failures if node.name == "no_sends"] == ["fail"]
-    assert mains(marts) == before
-    assert only_main_is_left(marts)
+    assert [node.status for node in done.failures] == ["fail"]
+    assert mains(catalog) == before
+    assert [row.run for row in marts.table("lake.marts.small").collect()] == [2]
+    assert only_main_is_left(catalog)
     assert marts.table("lake.ops.publications").where("published_at is null").isEmpty()
 
 
-def test_a_run_killed_between_two_tables_is_rolled_forward(marts, inputs, state, monkeypatch):
-    """The second run over the same inputs dies half-way; the third finishes it, and every row is as before."""
-    before, old_mains = contents(marts), mains(marts)
-    moved = []
+def test_a_refused_build_leaves_main_untouched(marts, catalog, inputs, state, one_model):
+    assert build_and_publish(marts, catalog, replace(inputs, change_seq_to=2), state, one_model).passed
+    before = mains(catalog)
+    done = build_and_publish(
+        marts, catalog, inputs, state, one_model, audit=lambda *_: ["a check: its reason"]
+    )
+    assert (done.error, done.failures, done.passed) == (None, [], False)
+    assert mains(catalog) == before
+    assert only_main_is_left(catalog)
+
+
+def test_a_run_killed_between_two_tables_is_rolled_forward(
+    marts, catalog, settings, inputs, state, monkeypatch
+):
+    """The second run over the same inputs dies half-way; the third finishes it, and every row is as before.
+
+    The gate would have refused it: the records of the story have no messages in raw, whose map they are beyond.
+    """
+    before, old_mains = contents(marts, catalog), mains(catalog)
+    moved, refused, judged = [], [], []
+
+    def audit(done, branch):
+        refused.extend(
+            gate(Run(settings, datetime.now(UTC), marts, inputs.watermarks), "judged")(done, branch)
+        )
+        judged.extend(node.name for node in done.nodes if node.kind == "test" and node.status != "warn")
+        return []
 
     def die_at_the_fourth(spark, table, branch):
         if len(moved) == 3:
@@ -92,36 +138,42 @@ def test_a_run_killed_between_two_tables_is_rolled_forward(marts, inputs, state,
 
     monkeypatch.setattr(publication, "fast_forward", die_at_the_fourth)
     with pytest.raises(KeyboardInterrupt):
-        build_and_publish(marts, inputs, state)
+        build_and_publish(marts, catalog, inputs, state, audit=audit)
     monkeypatch.undo()
-    assert sum(mains(marts)[table] != old_mains[table] for table in old_mains) == 3
+    assert sum(mains(catalog)[table] != old_mains[table] for table in old_mains) == 3
 
-    assert len(recover(marts)) == 1
-    assert all(mains(marts)[table] != old_mains[table] for table in old_mains)
-    assert only_main_is_left(marts)
-    assert contents(marts) == before
-    assert row_counts(marts, list(before)) == {table: len(rows) for table, rows in before.items()}
+    assert {line.partition(" ")[0] for line in refused} == {"events_map_is_data"}
+    results = marts.table("lake.ops.check_results").where("run = 'judged'").collect()
+    assert {r.check for r in results if r.passed is False} == {"events_map_is_data"}
+    assert sorted(r.entity for r in results if r.check == "dbt_tests") == sorted(judged)
+    assert {r.entity for r in results if r.check == "row_count_drop"} == set(FACTS)
+
+    assert len(recover(marts, catalog)) == 1
+    assert all(mains(catalog)[table] != old_mains[table] for table in old_mains)
+    assert only_main_is_left(catalog)
+    assert contents(marts, catalog) == before
+    assert row_counts(catalog, list(before)) == {table: len(rows) for table, rows in before.items()}
     assert marts.table("lake.ops.publications").where("published_at is null").isEmpty()
-    assert recover(marts) == []
+    assert recover(marts, catalog) == []
 
 
-def test_a_publication_that_another_one_passed_is_refused(marts, inputs):
+def test_a_publication_that_another_one_passed_is_refused(marts, catalog, inputs):
     """Two runs from the same main: the second moves nothing, and leaves no list behind."""
-    tables = branches.audited_tables(marts)[:2]
+    tables = branches.audited_tables(catalog)[:2]
     for branch in ("build_quick", "build_slow"):
-        branches.create(marts, tables, branch)
+        branches.create(marts, catalog, tables, branch)
         with branches.writing_to(marts, branch, {}):
             for table in tables:
                 marts.sql(f"insert overwrite lake.{table} select * from lake.{table}")
-    publication.publish(marts, tables, "build_quick", "quick", 1)
-    before = mains(marts)
+    publication.publish(marts, catalog, tables, "build_quick", "quick", 1)
+    before = mains(catalog)
     with pytest.raises(publication.PublishRefused):
-        publication.publish(marts, tables, "build_slow", "slow", 1)
-    assert mains(marts) == before
-    assert recover(marts) == []
-    assert only_main_is_left(marts)
+        publication.publish(marts, catalog, tables, "build_slow", "slow", 1)
+    assert mains(catalog) == before
+    assert recover(marts, catalog) == []
+    assert only_main_is_left(catalog)
 
 
-def test_a_table_without_its_branch_is_not_published(marts):
+def test_a_table_without_its_branch_is_not_published(marts, catalog):
     with pytest.raises(publication.AuditFailed, match=r"marts\.fct_sends: branch build_gone is gone"):
-        publication.publish(marts, ["marts.fct_sends"], "build_gone", "gone", 1)
+        publication.publish(marts, catalog, ["marts.fct_sends"], "build_gone", "gone", 1)

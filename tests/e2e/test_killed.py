@@ -99,17 +99,18 @@ def test_killed_in_the_middle(tmp_path):
 
     demo = Demo(home)
     demo.wait_for("airflow dags test trace_ingest")
-    job = spark_job(home)
+    spark_job(home)
     time.sleep(4)
-    os.kill(job, signal.SIGKILL)  # Airflow tries the task again
-    demo.wait_for("airflow dags test trace_marts")
-    time.sleep(15)
     demo.process.send_signal(signal.SIGINT)
     assert demo.process.wait(60) != 0
     assert_none_left(home)
 
     demo = Demo(home)
-    assert demo.process.wait(SECONDS) == 0, demo.output
+    demo.wait_for("airflow dags test trace_ingest")
+    job = spark_job(home)
+    time.sleep(4)
+    os.kill(job, signal.SIGKILL)  # Airflow tries the task again
+    assert demo.process.wait(2 * SECONDS) == 0, demo.output
     assert_none_left(home)
 
     record = read_record(home / "sandbox" / "traffic")

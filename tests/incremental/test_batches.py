@@ -28,32 +28,32 @@ def dealt(rows: list[dict], seed: int) -> list[list[dict]]:
     return batches
 
 
-def contents(spark) -> dict[str, list[str]]:
+def contents(spark, catalog) -> dict[str, list[str]]:
     return {
         table: sorted(map(str, spark.table(f"lake.{table}").collect()))
-        for table in branches.audited_tables(spark)
+        for table in branches.audited_tables(catalog)
     }
 
 
-def build(spark, settings, state, published):
+def build(spark, catalog, settings, state, published):
     inputs = Inputs.of(booked(spark, settings, tables.EVENTS), settings.limits, published)
-    done = build_and_publish(spark, inputs, state)
+    done = build_and_publish(spark, catalog, inputs, state)
     assert done.passed, (done.error, done.failures)
     return inputs
 
 
 @pytest.mark.parametrize("seed", [1])
-def test_batches_equal_a_full_refresh(empty_lake, settings, state, seed):
+def test_batches_equal_a_full_refresh(empty_lake, catalog, settings, state, seed):
     spark = empty_lake
     for number, rows in enumerate(dealt(whole_day().rows, seed), start=1):
         watermark = DAY * number / BATCHES
         Events([row | {"change_seq": number} for row in rows]).write(spark, watermark, number)
         if number == 3:
             book_gap(spark)
-        inputs = build(spark, settings, state, Published.of(settings))
+        inputs = build(spark, catalog, settings, state, Published.of(settings))
         assert inputs.change_seq_from == (None if number == 1 else number - 1)
-    incremental = contents(spark)
-    build(spark, settings, state, None)
-    full = contents(spark)
+    incremental = contents(spark, catalog)
+    build(spark, catalog, settings, state, None)
+    full = contents(spark, catalog)
     assert {table: rows for table, rows in incremental.items() if rows != full[table]} == {}
     assert [table for table, rows in full.items() if not rows] == ["marts.slo_burn"]  # no objective is stated

@@ -82,7 +82,7 @@ def test_an_ingestion_goes_on_where_it_was_after_all_else_is_gone(filled, settin
 
         assert (count(filled, table, "files"), count(filled, table, "snapshots")) == (1, 1)
         assert len(list(folder(settings, table).rglob("*.parquet"))) == 1
-        assert list(heads(filled, table.name)) == ["main"]
+        assert list(heads(catalog.lake(settings), table.name)) == ["main"]
         assert catalog.books(settings, table.name)[RUN_ID] == "upkeep"
         found = {row.key: row.value for row in filled.sql(f"show tblproperties {table.full_name}").collect()}
         assert METADATA.items() <= found.items()
@@ -172,7 +172,7 @@ def test_what_dead_runs_left_goes_when_it_is_old(filled, settings):
         os.utime(file, (made.timestamp(), made.timestamp()))
     done = kept(filled, settings)
     assert (done.state.left_branches, done.orphans) == ((names[0],), 1)
-    assert set(heads(filled, tables.RAW.name)) == {"main", names[1]}
+    assert set(heads(catalog.lake(settings), tables.RAW.name)) == {"main", names[1]}
     assert [file.exists() for file in files] == [False, True]
     publish.drop_branch(filled, tables.RAW.full_name, names[1])
 

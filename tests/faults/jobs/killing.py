@@ -28,7 +28,7 @@ def readers(world: World, table: Table) -> Iterator[list[int | None]]:
     over = threading.Event()
 
     def look() -> None:
-        while not over.wait(0.1):
+        while not over.wait(0.3):
             if (now := world.head(table)) != seen[-1]:
                 seen.append(now)
 

@@ -9,7 +9,7 @@ import pytest
 
 from spark_jobs import catalog
 from spark_jobs.settings import Settings
-from spark_jobs.tables import EVENTS, RAW, Table
+from spark_jobs.tables import Table
 from tests.faults.jobs.job import expire
 from tests.faults.jobs.killed import folder_of
 from tests.faults.jobs.killing import MESSAGES, REPEATS, TABLES, killed
@@ -37,33 +37,36 @@ def snapshots(settings: Settings, table: Table) -> int:
     return len(catalog.lake(settings).load_table(table.name).metadata.snapshots)
 
 
-@pytest.mark.timeout(180 * (REPEATS + 1))
-@pytest.mark.parametrize("job", TABLES)
-def test_killed_expiry(world: World, job: str, tmp_path: Path, record_property, monkeypatch):
-    counts = {"point": "expiry", "job": job, "repeats": 0, "messages": 0, "lost": 0, "doubled": 0, "wrong": 0}
-    record_property("counts", counts)
-    table = TABLES[job]
+@pytest.mark.timeout(600 * REPEATS)
+def test_killed_expiry(world: World, tmp_path: Path, record_property, monkeypatch):
+    counts = {
+        job: {"point": "expiry", "job": job, "repeats": 0, "messages": 0, "lost": 0, "doubled": 0, "wrong": 0}
+        for job in TABLES
+    }
+    for of_job in counts.values():
+        record_property("counts", of_job)
     for repeat in range(REPEATS):
         world.write(MESSAGES)
         assert world.extract() == 0
         assert world.merge() == 0
-        doomed = left_by_a_dropped_branch(world, table)
-        main, live = world.head(table), snapshots(world.settings, table)
-
-        at = killed(world, "expiry", ["expire", job], tmp_path / "mark", DOOMED_FILES=json.dumps(doomed))
-        assert at["deleted"] > 0
-        assert at["left"] > 0, "the expiry was over before it was killed"
-        assert snapshots(world.settings, table) < live
-        assert world.head(table) == main
+        for job, table in TABLES.items():
+            doomed = left_by_a_dropped_branch(world, table)
+            main, live = world.head(table), snapshots(world.settings, table)
+            at = killed(world, "expiry", ["expire", job], tmp_path / "mark", DOOMED_FILES=json.dumps(doomed))
+            assert at["deleted"] > 0
+            assert at["left"] > 0, "the expiry was over before it was killed"
+            assert snapshots(world.settings, table) < live
+            assert world.head(table) == main
 
         world.write(100)
         assert world.extract() == 0
         assert world.merge() == 0
         for name, value in world.environment.items():
             monkeypatch.setenv(name, value)
-        assert expire(table) == 0
-        difference = world.compare(RAW, EVENTS)
-        counts |= {"repeats": repeat + 1, "messages": difference.messages}
-        for name in ("lost", "doubled", "wrong"):
-            counts[name] += getattr(difference, name)
-        assert (difference.lost, difference.doubled, difference.wrong) == (0, 0, 0)
+        for job, table in TABLES.items():
+            assert expire(table) == 0
+            difference = world.compare(table)
+            counts[job] |= {"repeats": repeat + 1, "messages": difference.messages}
+            for name in ("lost", "doubled", "wrong"):
+                counts[job][name] += getattr(difference, name)
+            assert (difference.lost, difference.doubled, difference.wrong) == (0, 0, 0)

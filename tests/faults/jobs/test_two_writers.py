@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,9 @@ from tests.faults.jobs.killing import snapshots_of
 from tests.faults.jobs.meeting import LATE, wait_for
 from tests.faults.jobs.world import CLUSTER, World
 
-ROUNDS, MESSAGES = 4, 2000
+# Two are the least: in the first both go on at once, in the second one after the other.
+ROUNDS = int(os.environ.get("TRACE_SOAK_REPEATS", "2"))
+MESSAGES = 2000
 NAMES = ("early", LATE)
 ARGUMENTS = {"extract": ["extract", "--cluster", CLUSTER], "merge": ["merge"]}
 
@@ -24,6 +27,7 @@ def rows_added(world: World, table: Table, run_id: str) -> int:
     return sum(int(metadata.snapshot_by_id(each).summary["added-records"] or 0) for each in on_main)
 
 
+@pytest.mark.timeout(600 * ROUNDS)
 @pytest.mark.parametrize(("job", "table"), [("extract", RAW), ("merge", EVENTS)])
 def test_two_at_once(world: World, job: str, table: Table, tmp_path: Path):
     both = [
