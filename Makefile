@@ -29,8 +29,10 @@ TESTS ?= tests
 SOAK ?= 10
 FUZZ ?= 1000000
 RECORDS ?= 1000000
-SOAK_TESTS ?= tests/decode/test_mutated_records.py tests/faults/client/test_fuzz.py tests/faults/jobs/test_jobs_killed.py tests/faults/jobs/test_replay_killed.py tests/faults/jobs/test_expiry_killed.py tests/faults/jobs/test_state_machine.py tests/maintenance/test_erased_everywhere.py
+SOAK_TESTS ?= tests/decode/test_mutated_records.py tests/faults/client/test_fuzz.py tests/faults/jobs/test_jobs_killed.py tests/faults/jobs/test_replay_killed.py tests/faults/jobs/test_expiry_killed.py tests/faults/jobs/test_state_machine.py tests/faults/jobs/test_cycles.py tests/maintenance/test_erased_everywhere.py tests/incremental/test_batches.py
 STEPS ?= 300
+CYCLES ?= 200
+HISTORIES ?= 1000
 
 .PHONY: help
 help: ## list the targets
@@ -145,9 +147,9 @@ test: setup ## all tests, on a real broker, Spark, Iceberg, dbt and Airflow; TES
 	@$(RUN) pytest -n 2 --dist loadgroup --no-loadscope-reorder $(TESTS)
 
 .PHONY: soak
-soak: setup ## what tests have no time for, with its counts: damaged answers, damaged records, each job killed at each step, SOAK=10 times, STEPS=300 of everything in any order; FUZZ=1000000 RECORDS=1000000
+soak: setup ## what tests have no time for, with its counts: damaged answers, damaged records, each job killed at each step, SOAK=10 times, STEPS=300 of everything in any order, CYCLES=200 of ingest and upkeep, HISTORIES=1000 against the definitions; FUZZ=1000000 RECORDS=1000000
 	@TRACE_SOAK_REPEATS=$(SOAK) TRACE_SOAK_FUZZ=$(FUZZ) TRACE_SOAK_RECORDS=$(RECORDS) \
-	  TRACE_SOAK_STEPS=$(STEPS) \
+	  TRACE_SOAK_STEPS=$(STEPS) TRACE_SOAK_CYCLES=$(CYCLES) TRACE_SOAK_HISTORIES=$(HISTORIES) \
 	  $(RUN) pytest -n 2 --timeout=0 -p tests.counts $(SOAK_TESTS)
 
 .PHONY: lint

@@ -14,6 +14,7 @@ from spark_jobs import tables
 from spark_jobs.catalog import lake as lake_of
 from spark_jobs.session import session
 from spark_jobs.settings import Settings
+from tests import lakes
 
 
 @pytest.fixture(scope="session")
@@ -39,12 +40,11 @@ def catalog(settings: Settings) -> Catalog:
 
 
 @pytest.fixture
-def lake(spark: SparkSession) -> SparkSession:
+def lake(spark: SparkSession, settings: Settings) -> SparkSession:
     """The session with every table of the pipeline there and empty."""
     tables.ensure(spark)
     yield spark
-    for table in tables.ALL:
-        spark.sql(f"drop table if exists {table.full_name} purge")
+    lakes.empty(spark, settings)
 
 
 @pytest.hookimpl(wrapper=True)

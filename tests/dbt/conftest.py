@@ -17,18 +17,11 @@ from spark_jobs.publish.inputs import Inputs
 from spark_jobs.publish.marts import build_and_publish
 from spark_jobs.publish.models import Build
 from spark_jobs.settings import Settings
+from tests import lakes
 
 sys.path.insert(0, str(Path(__file__).parent))
 
 from story import tell
-
-
-def drop_everything(spark: SparkSession) -> None:
-    for namespace in ("marts", "intermediate", "changes", "staging", "ops", "events", "raw"):
-        for row in spark.sql(f"show views in lake.{namespace}").collect():
-            spark.sql(f"drop view if exists lake.{namespace}.{row.viewName}")
-        for row in spark.sql(f"show tables in lake.{namespace}").collect():
-            spark.sql(f"drop table if exists lake.{namespace}.{row.tableName} purge")
 
 
 @contextmanager
@@ -49,14 +42,13 @@ def planning_for_few_rows(spark: SparkSession) -> Iterator[None]:
 
 
 @pytest.fixture(scope="package")
-def empty_lake(spark: SparkSession) -> Iterator[SparkSession]:
+def empty_lake(spark: SparkSession, settings: Settings) -> Iterator[SparkSession]:
     """A lake with no row, that the tests of this folder write in turn."""
-    tables.ensure(spark)
-    drop_everything(spark)
+    lakes.empty(spark, settings)
     tables.ensure(spark)
     with planning_for_few_rows(spark):
         yield spark
-    drop_everything(spark)
+    lakes.empty(spark, settings)
 
 
 @pytest.fixture(scope="package")

@@ -14,18 +14,18 @@ from spark_jobs.settings import Settings
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "dbt"))
 
-from tests.dbt.conftest import drop_everything, planning_for_few_rows
+from tests import lakes
+from tests.dbt.conftest import planning_for_few_rows
 
 
-@pytest.fixture
-def empty_lake(spark: SparkSession) -> Iterator[SparkSession]:
+@pytest.fixture(scope="module")
+def empty_lake(spark: SparkSession, settings: Settings) -> Iterator[SparkSession]:
     """A lake with no row."""
-    tables.ensure(spark)
-    drop_everything(spark)
+    lakes.empty(spark, settings)
     tables.ensure(spark)
     with planning_for_few_rows(spark):
         yield spark
-    drop_everything(spark)
+    lakes.empty(spark, settings)
 
 
 @pytest.fixture(scope="session")

@@ -17,6 +17,7 @@ from spark_jobs.ingest.positions import booked
 from spark_jobs.merge import merge_all
 from spark_jobs.replay import replay_messages
 from spark_jobs.trace.layouts import LAYOUTS
+from tests import lakes
 from tests.maintenance.files import holding
 from tests.spark.stored import messages, planned, write
 
@@ -139,8 +140,7 @@ def filled(spark, settings):
     write(spark, settings, rows.union(messages(spark, 3, 6, other)), planned(0, 6), "run")
     assert merge_all(spark, settings, "run") == 12
     yield spark
-    for table in tables.ALL:
-        spark.sql(f"drop table if exists {table.full_name} purge")
+    lakes.empty(spark, settings)
 
 
 def erased(spark, settings, kind: Kind = Kind.KEY, text: str = TEXT, cluster: str = "c"):

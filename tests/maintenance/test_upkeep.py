@@ -17,6 +17,7 @@ from spark_jobs.maintenance.upkeep import keep, tables_of
 from spark_jobs.merge import merge_all
 from spark_jobs.publish.branches import heads
 from spark_jobs.settings import Settings, Upkeep
+from tests import lakes
 from tests.spark.stored import messages, planned, write
 
 RAW, EVENTS = tables.RAW.name, tables.EVENTS.name
@@ -57,8 +58,7 @@ def filled(spark, settings):
         extracted(spark, settings, offset, offset + 1)
         merge_all(spark, settings, f"run {offset}")
     yield spark
-    for table in tables.ALL:
-        spark.sql(f"drop table if exists {table.full_name} purge")
+    lakes.empty(spark, settings)
 
 
 def test_an_ingestion_goes_on_where_it_was_after_all_else_is_gone(filled, settings, monkeypatch):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,9 +12,13 @@ from pyspark.sql import SparkSession
 
 from sandbox.broker import Sandbox, rocketmq
 from spark_jobs import tables
+from spark_jobs.settings import Settings
+from tests import lakes
 from tests.faults.jobs.java_side import JavaSide, java_side
 from tests.faults.jobs.world import World
 
+# What takes minutes runs in `make soak` alone.
+collect_ignore = [] if "TRACE_SOAK_CYCLES" in os.environ else ["test_cycles.py"]
 # A broker turns producers away that have waited for 200 ms, as happens where all tests run at once.
 BUSY_MACHINE = {"brokerFastFailureEnable": "false"}
 
@@ -53,14 +58,13 @@ def java(broker: Sandbox) -> Iterator[JavaSide]:
 
 
 @pytest.fixture(scope="package")
-def filled(spark: SparkSession) -> Iterator[SparkSession]:
+def filled(spark: SparkSession, settings: Settings) -> Iterator[SparkSession]:
     """The session with the pipeline's tables, which fill up from test to test: each looks at its own topic."""
     tables.ensure(spark)
     for table in (tables.RAW, tables.EVENTS):  # a main from the start, as after the first run ever
         spark.createDataFrame([], table.schema).writeTo(table.full_name).append()
     yield spark
-    for table in tables.ALL:
-        spark.sql(f"drop table if exists {table.full_name} purge")
+    lakes.empty(spark, settings)
 
 
 @pytest.fixture
