@@ -48,6 +48,9 @@ end = 2026-11-22T03:00:00Z
 match = "prod:marts*"
 ```
 
+Maintenance opens such a window by itself for the checks that would find its waiting jobs silent
+([maintenance](maintenance.md#beside-the-writers)).
+
 Addresses may hold secrets, so they come from the environment, and are never logged, shown or stored:
 
 ```

@@ -6,8 +6,10 @@ from collections.abc import Callable
 
 import pyiceberg.table
 from pyiceberg.catalog import Catalog, load_catalog
-from pyiceberg.exceptions import NoSuchTableError
+from pyiceberg.exceptions import CommitFailedException, NoSuchTableError, ValidationException
+from pyiceberg.table.snapshots import Operation, ancestors_of
 from sqlalchemy import make_url
+from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random
 
 from spark_jobs.session import CATALOG
 from spark_jobs.settings import Settings
@@ -30,10 +32,32 @@ def lake(settings: Settings) -> Catalog:
     return load_catalog(CATALOG, type=kind, uri=uri, warehouse=settings.warehouse)
 
 
+def committing() -> Retrying:
+    """Attempts of a commit with pyiceberg that another writer was before: load the table anew in each."""
+    return Retrying(
+        retry=retry_if_exception_type((CommitFailedException, ValidationException)),
+        stop=stop_after_attempt(10),
+        wait=wait_random(0.05, 0.5),
+        reraise=True,
+    )
+
+
 def head(settings: Settings, table: Table) -> int | None:
     """The snapshot that main is at; None before the first commit."""
     snapshot = lake(settings).load_table(table.name).current_snapshot()
     return snapshot.snapshot_id if snapshot else None
+
+
+def rewrites_since(settings: Settings, table: Table, snapshot_id: int | None) -> list[int]:
+    """The snapshots of main after that one which took rows away or changed them: neither appends nor compactions."""
+    metadata = lake(settings).load_table(table.name).metadata
+    found = []
+    for snapshot in ancestors_of(metadata.current_snapshot(), metadata):
+        if snapshot.snapshot_id == snapshot_id:
+            break
+        if snapshot.summary and snapshot.summary.operation not in (Operation.APPEND, Operation.REPLACE):
+            found.append(snapshot.snapshot_id)
+    return found
 
 
 def summary_with(settings: Settings, table: Table, name: str) -> dict[str, str]:

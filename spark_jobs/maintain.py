@@ -6,9 +6,11 @@ import argparse
 import sys
 import time
 import uuid
+from contextlib import nullcontext
 from datetime import UTC, datetime
 
 from spark_jobs import tables
+from spark_jobs.alerts import windows
 from spark_jobs.catalog import lake
 from spark_jobs.failures import told
 from spark_jobs.ingest.publish import AuditFailed
@@ -18,6 +20,12 @@ from spark_jobs.maintenance.upkeep import keep, tables_of
 from spark_jobs.publish import publication
 from spark_jobs.session import session
 from spark_jobs.settings import Settings
+
+# The checks that find those silent who wait for the pool.
+WAITING = {
+    "lake_publish": ("ingest_silent", "freshness_raw", "freshness_events"),
+    "lake_marts": ("marts_silent", "freshness_marts"),
+}
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -34,12 +42,14 @@ def main(argv: list[str] | None = None) -> int:
             spark, lake(settings)
         )  # a commit to a table that is still to be published would stop it
     started, now, done, failed = time.monotonic(), datetime.now(UTC), [], False
-    for name, policy in tables_of(spark, settings, args.pool):
-        try:
-            done.append(keep(spark, settings, name, policy, now, args.run_id, args.dry_run))
-        except (AuditFailed, NotMerged) as error:
-            report.failed(name, error)
-            failed = True
+    checks = [check for pool in WAITING if args.pool in (None, pool) for check in WAITING[pool]]
+    with nullcontext() if args.dry_run else windows.opened(settings, checks, args.run_id):
+        for name, policy in tables_of(spark, settings, args.pool):
+            try:
+                done.append(keep(spark, settings, name, policy, now, args.run_id, args.dry_run))
+            except (AuditFailed, NotMerged) as error:
+                report.failed(name, error)
+                failed = True
     report.kept(done, args.dry_run, time.monotonic() - started)
     return 1 if failed else 0
 

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 
 from spark_jobs import tables
 from spark_jobs.alerts import rounds
-from spark_jobs.catalog import lake
+from spark_jobs.catalog import lake, rewrites_since
 from spark_jobs.checks.check import Run
 from spark_jobs.checks.evaluate import refusing
 from spark_jobs.checks.registry import of_stage
@@ -26,8 +26,16 @@ from spark_jobs.session import session
 from spark_jobs.settings import Settings
 
 
-def gate(run: Run, run_id: str) -> Callable[[Build, str], list[str]]:
-    """The audit of a build: its integrity checks, of which any that fails refuses it; other classes never do."""
+def gate(run: Run, run_id: str, events: int | None = None) -> Callable[[Build, str], list[str]]:
+    """The audit of a build: its integrity checks, of which any that fails refuses it; other classes never do.
+
+    So does a replay, erasure or retention of events while it was built: some models read rows that others did not.
+
+    Args:
+        run: what the checks may read.
+        run_id: stands in each result that is booked.
+        events: the snapshot of events that the build started from.
+    """
 
     def audit(built: Build, branch: str) -> list[str]:
         checks = of_stage(run.settings, "gate")
@@ -35,7 +43,12 @@ def gate(run: Run, run_id: str) -> Callable[[Build, str], list[str]]:
         found, _ = rounds.make(
             checks, replace(run, now=datetime.now(UTC), build=built, branch=branch), run_id
         )
-        return refusing(found)
+        rewritten = rewrites_since(run.settings, tables.EVENTS, events) if events is not None else []
+        moved = [
+            f"{tables.EVENTS.name}: snapshot {snapshot} replaced or deleted rows while the marts were built; run it again"
+            for snapshot in rewritten
+        ]
+        return moved + refusing(found)
 
     return audit
 
@@ -60,7 +73,8 @@ def main(argv: list[str] | None = None) -> int:
     tables.ensure(spark)
     report.recovered(recover(spark, catalog))
     published = None if args.full_refresh else Published.of(settings)
-    inputs = Inputs.of(booked(spark, settings, tables.EVENTS), settings.limits, published)
+    events = booked(spark, settings, tables.EVENTS)
+    inputs = Inputs.of(events, settings.limits, published)
     if inputs is None:
         report.nothing_merged()
         return 0
@@ -70,7 +84,9 @@ def main(argv: list[str] | None = None) -> int:
         rounds.make(of_stage(settings, "marts"), run, args.run_id)
         return 0
     report.reading(inputs)
-    built = build_and_publish(spark, catalog, inputs, state, run_id=args.run_id, audit=gate(run, args.run_id))
+    built = build_and_publish(
+        spark, catalog, inputs, state, run_id=args.run_id, audit=gate(run, args.run_id, events.head)
+    )
     if not built.passed:
         report.refused(built, str(state))
         return 1

@@ -280,7 +280,26 @@ ERASURES = Table(
     ),
 )
 
-ALL = (RAW, EVENTS, INGEST_GAPS, REPLACED_RECORDS, PUBLICATIONS, RETENTION, ERASURES, CHECK_RESULTS, ALERTS)
+MAINTENANCE_WINDOWS = Table(
+    "ops.maintenance_windows",
+    "One row a check whose new alerts a job holds back while others wait for it.",
+    _columns(
+        ("window_id", "string", "one for each time that a job keeps others waiting"),
+        ("starts_at", "timestamp", "when the job began, UTC"),
+        (
+            "ends_at",
+            "timestamp",
+            "a while after it ended, UTC; until then when it must have, however it dies",
+        ),
+        ("match", "string", "pattern (*, ?) of the identities that are held back"),
+        ("run_id", "string", "the job's"),
+    ),
+)
+
+ALL = (
+    *(RAW, EVENTS, INGEST_GAPS, REPLACED_RECORDS, PUBLICATIONS, RETENTION, ERASURES),
+    *(CHECK_RESULTS, ALERTS, MAINTENANCE_WINDOWS),
+)
 
 
 def create_statement(table: Table) -> str:

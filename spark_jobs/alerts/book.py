@@ -6,12 +6,10 @@ from collections.abc import Callable
 from dataclasses import asdict
 
 import pyarrow as pa
-from pyiceberg.exceptions import CommitFailedException, ValidationException
 from pyiceberg.io.pyarrow import schema_to_pyarrow
-from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random
 
 from spark_jobs.alerts.alert import Alert
-from spark_jobs.catalog import lake
+from spark_jobs.catalog import committing, lake
 from spark_jobs.settings import Settings
 from spark_jobs.tables import ALERTS
 
@@ -31,12 +29,7 @@ def change(settings: Settings, to: Callable[[list[Alert]], list[Alert]]) -> list
     Raises:
         CommitFailedException: others were first, ten times.
     """
-    for attempt in Retrying(
-        retry=retry_if_exception_type((CommitFailedException, ValidationException)),
-        stop=stop_after_attempt(10),
-        wait=wait_random(0.05, 0.5),
-        reraise=True,
-    ):
+    for attempt in committing():
         with attempt:
             table = lake(settings).load_table(ALERTS.name)
             before = _of(table.scan().to_arrow())

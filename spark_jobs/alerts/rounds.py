@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import partial
 
-from spark_jobs.alerts import book
+from spark_jobs.alerts import book, windows
 from spark_jobs.alerts.tell import Told, tell
 from spark_jobs.checks import evaluate, report
 from spark_jobs.checks.check import Check, Evaluation, Run
@@ -22,4 +22,5 @@ def make(checks: Iterable[Check], run: Run, run_id: str) -> tuple[list[Evaluatio
     found = evaluate.evaluate(checks, run)
     report.evaluated(found)
     evaluate.book(run.settings, found, run_id, run.now)
-    return found, tell(partial(book.change, run.settings), found, run.settings, run.now)
+    settings = windows.with_those_of_jobs(run.settings, run.now)
+    return found, tell(partial(book.change, settings), found, settings, run.now)

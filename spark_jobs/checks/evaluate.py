@@ -7,11 +7,9 @@ from collections.abc import Iterable
 from datetime import datetime
 
 import pyarrow as pa
-from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.io.pyarrow import schema_to_pyarrow
-from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random
 
-from spark_jobs.catalog import lake
+from spark_jobs.catalog import committing, lake
 from spark_jobs.checks.check import Check, Evaluation, Run, could_not_be_made, judge
 from spark_jobs.settings import Settings
 from spark_jobs.tables import CHECK_RESULTS
@@ -67,12 +65,7 @@ def book(settings: Settings, evaluations: Iterable[Evaluation], run_id: str, now
         for each in evaluations
         for result in each.results
     ]
-    for attempt in Retrying(
-        retry=retry_if_exception_type(CommitFailedException),
-        stop=stop_after_attempt(8),
-        wait=wait_random(0.05, 0.5),
-        reraise=True,
-    ):
+    for attempt in committing():
         with attempt:
             table = lake(settings).load_table(CHECK_RESULTS.name)
             schema = schema_to_pyarrow(table.schema(), include_field_ids=False)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_jobs import catalog, tables
+from spark_jobs import catalog, maintain, tables
 from spark_jobs.ingest import positions, publish
 from spark_jobs.ingest.positions import OFFSETS, RUN_ID, booked
 from spark_jobs.maintenance import compaction
@@ -159,6 +159,20 @@ def test_a_publication_under_way_loses_nothing(filled, settings):
     offsets = {row.queue_offset for row in filled.table(tables.RAW.full_name).collect()}
     assert offsets == set(range(first + 4))
     assert booked(filled, settings, tables.RAW).positions == plan.positions
+
+
+def test_the_job_keeps_the_tables_of_its_pool_and_its_waiters_from_being_found_silent(
+    filled, settings, monkeypatch
+):
+    monkeypatch.setenv("TRACE_HOME", str(settings.home))
+    arguments = ["--pool", "lake_marts", "--run-id", "of the job"]
+    assert maintain.main([*arguments, "--dry-run"]) == 0
+    assert filled.table(tables.MAINTENANCE_WINDOWS.full_name).isEmpty()
+    assert maintain.main(arguments) == 0
+    closed = filled.table(tables.MAINTENANCE_WINDOWS.full_name).where(
+        "ends_at < current_timestamp() + interval 1 hour and run_id = 'of the job'"
+    )
+    assert sorted(row.match for row in closed.collect()) == ["*:freshness_marts*", "*:marts_silent*"]
 
 
 def test_what_dead_runs_left_goes_when_it_is_old(filled, settings):

@@ -11,9 +11,13 @@ from stored import RECORD, messages, planned, stored, write
 
 from spark_jobs import replay as job
 from spark_jobs import tables
+from spark_jobs.catalog import rewrites_since
+from spark_jobs.checks.check import Run
 from spark_jobs.ingest import publish
 from spark_jobs.ingest.positions import booked
+from spark_jobs.marts import gate
 from spark_jobs.merge import merge_all
+from spark_jobs.publish.models import Build
 from spark_jobs.replay import replay_all
 from spark_jobs.trace.decode import DECODER_VERSION, OUTPUT, decode
 from spark_jobs.trace.replay import Replayed, replay
@@ -63,7 +67,14 @@ def replayed(spark, settings, start: int = 0, end: int = PLAIN + TORN, **kwargs)
 
 def test_what_was_invalid_becomes_valid_and_all_else_stays(torn, settings):
     before = booked(torn, settings, tables.EVENTS)
+    assert rewrites_since(settings, tables.EVENTS, None) == []
     first, second = replayed(torn, settings)
+    assert rewrites_since(settings, tables.EVENTS, before.head) != []
+    # Marts that were built meanwhile are refused: they hold rows of before and of after.
+    refused = gate(Run(settings, datetime.now(UTC), torn), "run", before.head)(
+        Build([], [], 1.0), "no_branch"
+    )
+    assert [line for line in refused if "replaced or deleted rows" in line]
     assert (first.messages, first.changed) == (10, 0)
     assert (second.messages, second.changed) == (PLAIN + TORN - 10, TORN)
     assert (second.before, second.after) == (2 * TORN, 3 * TORN)

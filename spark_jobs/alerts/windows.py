@@ -1,0 +1,69 @@
+"""Maintenance windows that a job opens for as long as it keeps the others waiting: their silence is then no fault."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+
+import pyarrow as pa
+from pyiceberg.io.pyarrow import schema_to_pyarrow
+
+from spark_jobs.catalog import committing, lake
+from spark_jobs.settings import MaintenanceWindow, Settings
+from spark_jobs.tables import MAINTENANCE_WINDOWS
+
+# A window of a job that dies ends by itself.
+LONGEST = timedelta(hours=3)
+# What had to wait gets this long to come back.
+AFTER = timedelta(minutes=15)
+
+
+@contextmanager
+def opened(settings: Settings, checks: Iterable[str], run_id: str) -> Iterator[None]:
+    """Hold back what these checks find new, until a while after the block; what still stands then goes out.
+
+    Args:
+        settings: where the lake is.
+        checks: names of checks.
+        run_id: of the job, stands in the table.
+    """
+    window_id, start = uuid.uuid4().hex, datetime.now(UTC)
+
+    def rows(end: datetime) -> list[dict[str, object]]:
+        return [
+            {
+                "window_id": window_id,
+                "starts_at": start,
+                "ends_at": end,
+                "match": f"*:{check}*",
+                "run_id": run_id,
+            }
+            for check in checks
+        ]
+
+    _write(settings, window_id, rows(start + LONGEST))
+    try:
+        yield
+    finally:
+        _write(settings, window_id, rows(datetime.now(UTC) + AFTER))
+
+
+def with_those_of_jobs(settings: Settings, now: datetime) -> Settings:
+    """The settings, and in them the windows of the lake that are not over."""
+    table = lake(settings).load_table(MAINTENANCE_WINDOWS.name)
+    rows = table.scan(f"ends_at > '{now.isoformat()}'").to_arrow().to_pylist()
+    found = [
+        MaintenanceWindow(start=row["starts_at"], end=row["ends_at"], match=row["match"]) for row in rows
+    ]
+    alerts = settings.alerts.model_copy(update={"maintenance": [*settings.alerts.maintenance, *found]})
+    return settings.model_copy(update={"alerts": alerts})
+
+
+def _write(settings: Settings, window_id: str, rows: list[dict[str, object]]) -> None:
+    for attempt in committing():
+        with attempt:
+            table = lake(settings).load_table(MAINTENANCE_WINDOWS.name)
+            schema = schema_to_pyarrow(table.schema(), include_field_ids=False)
+            table.overwrite(pa.Table.from_pylist(rows, schema=schema), f"window_id = '{window_id}'")

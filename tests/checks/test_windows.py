@@ -1,0 +1,45 @@
+"""While a job keeps others waiting, their silence opens no alert that anybody is told of."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from spark_jobs.alerts import windows
+from spark_jobs.alerts.alert import advance
+from spark_jobs.catalog import lake
+from spark_jobs.checks.registry import BY_NAME
+from spark_jobs.tables import MAINTENANCE_WINDOWS
+from tests.checks.test_alerts import found
+
+
+def held_back(settings, now: datetime) -> list[str]:
+    return [window.match for window in windows.with_those_of_jobs(settings, now).alerts.maintenance]
+
+
+def test_from_the_start_of_the_job_until_a_while_after_its_end(told, watched):
+    before = datetime.now(UTC)
+    with windows.opened(watched, ["ingest_silent", "freshness_raw"], "upkeep"):
+        inside = datetime.now(UTC)
+        assert sorted(held_back(watched, inside)) == ["*:freshness_raw*", "*:ingest_silent*"]
+        # However it dies.
+        assert held_back(watched, before + windows.LONGEST + timedelta(minutes=1)) == []
+        silent = found((None, False), check=BY_NAME["ingest_silent"])
+        alerts = advance([], [silent], windows.with_those_of_jobs(watched, inside), inside)
+        assert [alert.announced for alert in alerts] == [False]
+    over = datetime.now(UTC)
+    assert len(held_back(watched, over)) == 2
+    later = over + windows.AFTER
+    assert held_back(watched, later) == []
+    alerts = advance(alerts, [silent], windows.with_those_of_jobs(watched, later), later)
+    assert [alert.announced for alert in alerts] == [True], "what still stands then goes out"
+    rows = lake(watched).load_table(MAINTENANCE_WINDOWS.name).scan().to_arrow().to_pylist()
+    assert {row["run_id"] for row in rows} == {"upkeep"}
+    assert len(rows) == 2
+
+
+def test_also_when_the_job_fails(told, watched):
+    with pytest.raises(RuntimeError), windows.opened(watched, ["marts_silent"], "broken"):
+        raise RuntimeError
+    assert held_back(watched, datetime.now(UTC) + windows.AFTER) == []
