@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from sandbox import admin, client, scenarios
+from sandbox import admin, client, releases, scenarios
 from sandbox.client import TracedClient
 from sandbox.record import Offsets, RecordWriter
 from sandbox.scenarios import Send
@@ -37,12 +37,15 @@ def now_ms() -> int:
 class Application:
     """The clients of one process and what they do."""
 
-    def __init__(self, name: str, namesrv: str, messages: int, full: bool, run_folder: Path):
+    def __init__(
+        self, name: str, namesrv: str, messages: int, full: bool, run_folder: Path, release: releases.Release
+    ):
         self._app = scenarios.app(name)
         self._namesrv = namesrv
         self._messages = messages
         self._full = full
-        self._record = RecordWriter(run_folder, name)
+        self._release = release
+        self._record = RecordWriter(run_folder, name, release.version)
         self._producers: dict[str, TracedClient] = {}
         self._consumers: list[TracedClient] = []
         self._transactions: dict[str, Counter[str]] = {}
@@ -159,7 +162,7 @@ class Application:
             transaction_id=_text(result.getTransactionId()) if send.kind == "transaction" else None,
             transaction_plan=send.plan.get("transaction"),
             one_way=send.kind == "one_way",
-            traced=send.kind != "one_way",
+            traced=send.kind != "one_way" and producer.is_traced,
             trace_topic=producer.tracing.destination,
         )
 
@@ -208,6 +211,7 @@ class Application:
                 state=state,
                 check=check,
                 at_ms=now_ms(),
+                traced=self._release.traces_transactions,
                 trace_topic=trace_topic,
             )
             return state
@@ -241,7 +245,7 @@ class Application:
                     offset_msg_id=_text(m.getOffsetMsgId()),
                     keys=_text(m.getKeys()),
                     tags=_text(m.getTags()),
-                    broker=_text(m.getBrokerName()),
+                    broker=_text(m.getBrokerName()) if hasattr(m, "getBrokerName") else None,
                     queue_id=int(m.getQueueId()),
                     queue_offset=int(m.getQueueOffset()),
                     reconsume_times=int(m.getReconsumeTimes()),
@@ -252,7 +256,7 @@ class Application:
                     call_size=len(messages),
                     region=region,
                     born_host=str(m.getBornHostString()),
-                    traced=regions[-1] is not None,
+                    traced=regions[-1] is not None or not self._release.needs_region,
                     trace_topic=consumer.tracing.destination,
                 )
             return "success" if plan == "timeout" else plan
@@ -272,13 +276,15 @@ def main() -> None:
     parser.add_argument("--messages", type=int, required=True)
     parser.add_argument("--run", type=Path, required=True, help="the run's record folder")
     parser.add_argument("--full", action="store_true")
+    parser.add_argument("--release", choices=releases.BY_VERSION, default=releases.NEWEST.version)
     arguments = parser.parse_args()
 
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)  # what the Java client prints must not look like an answer
-    client.start_jvm(arguments.run.parent / "client")
+    release = releases.BY_VERSION[arguments.release]
+    client.start_jvm(arguments.run.parent / "client", release)
     application = Application(
-        arguments.name, arguments.namesrv, arguments.messages, arguments.full, arguments.run
+        arguments.name, arguments.namesrv, arguments.messages, arguments.full, arguments.run, release
     )
     commands: dict[str, Callable[[], Any]] = {
         "prepare": application.prepare,

@@ -1,4 +1,4 @@
-"""The official Java client (5.5.0) in this process, through JPype, with message trace on.
+"""The official Java client in this process, through JPype, with message trace on.
 
 Call `start_jvm` once, before anything else here. A process that has a JVM cannot fork safely and
 cannot start a second one: whoever uses this runs in a process of its own.
@@ -18,13 +18,15 @@ from typing import Any
 import jpype
 
 from sandbox import java_classes
+from sandbox.releases import NEWEST, Release
 from spark_jobs import jars
 
 TRACE_TOPIC = "RMQ_SYS_TRACE_TOPIC"
 REGION = "DefaultRegion"
 CLOUD_TRACE_TOPIC = f"rmq_sys_TRACE_DATA_{REGION}"
 
-SERVER_JARS = ("rocketmq-broker", "rocketmq-namesrv", "rocketmq-controller", "rocketmq-tiered-store")
+# Of the JVM that runs.
+_release = NEWEST
 
 # The 5.5.0 dispatcher holds 2048 records a client and sends at most about 2000 a second; what
 # comes on top is dropped. Senders and listeners wait while this many are outstanding.
@@ -34,8 +36,10 @@ FLUSH_SECONDS = 20.0
 IN_FLIGHT_SECONDS = 0.7
 
 
-def start_jvm(home: Path) -> None:
+def start_jvm(home: Path, release: Release = NEWEST) -> None:
     """Start the JVM; the client's logs and stored offsets go below `home`, nothing to the real home."""
+    global _release
+    _release = release
     java = Path(jars.java()).resolve()
     library = java.parent.parent / "lib" / "server" / "libjvm.so"
     home = home.resolve()
@@ -49,9 +53,10 @@ def start_jvm(home: Path) -> None:
         "-Drocketmq.client.rebalance.waitInterval=2000",
         "-Djava.net.preferIPv4Stack=true",
         f"-XX:ErrorFile={home / 'logs' / 'hs_err_pid%p.log'}",
+        # The netty of 4.5.2 is older than Java's modules.
+        "--add-opens=java.base/java.nio=ALL-UNNAMED",
         *("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData"),
-        # The broker's own jars are left out: the client would take the broker's logging settings.
-        classpath=[str(jar) for jar in jars.jars(jars.ROCKETMQ) if not jar.name.startswith(SERVER_JARS)],
+        classpath=[str(jar) for jar in release.jars()],
         convertStrings=True,
     )
     java_classes.wrap_all()
@@ -85,9 +90,10 @@ class TracedClient:
         java.setNamesrvAddr(namesrv)
         java.setInstanceName(instance)  # equal names in one JVM would share a connection and collide
         java.setClientIP("127.0.0.1")
-        java.setEnableTrace(True)
-        if tracing.topic:
-            java.setTraceTopic(tracing.topic)
+        if _release.traces_by_setter:
+            java.setEnableTrace(True)
+            if tracing.topic:
+                java.setTraceTopic(tracing.topic)
         if tracing.cloud:
             java.setAccessChannel(java_class("client.AccessChannel").CLOUD)
         self._records: Any = None
@@ -97,9 +103,20 @@ class TracedClient:
     def client_id(self) -> str:
         return f"127.0.0.1@{self.instance}"
 
+    @property
+    def is_traced(self) -> bool:
+        """Whether the release can trace it."""
+        return self.java.getTraceDispatcher() is not None
+
     def start(self) -> None:
         """Connect; raises the Java client's own exception."""
+        if _release.one_trace_producer and self.is_traced:
+            # As in a process of its own.
+            group = f"trace-{self.instance.replace('#', '-')}"
+            _private(self.java.getTraceDispatcher(), "traceProducer").setProducerGroup(group)
         self.java.start()
+        if not self.is_traced:
+            return
         dispatcher = self.java.getTraceDispatcher()
         self._records = _private(dispatcher, "traceContextQueue")
         self._executor = _private(dispatcher, "traceExecutor")
@@ -115,6 +132,8 @@ class TracedClient:
         Raises:
             RuntimeError: records were dropped, or are still there after `FLUSH_SECONDS`.
         """
+        if not self.is_traced:
+            return
         dispatcher = self.java.getTraceDispatcher()
         dispatcher.flush()
         give_up = time.monotonic() + FLUSH_SECONDS
@@ -150,10 +169,16 @@ def producer(
     decide: Callable[[Any, bool], str] | None = None,
 ) -> TracedClient:
     """A started producer; with `decide(message, is_check) -> commit|rollback|unknown` a transactional one."""
-    if decide is None:
-        java = java_class("client.producer.DefaultMQProducer")(group)
+    kind = java_class(
+        "client.producer.DefaultMQProducer" if decide is None else "client.producer.TransactionMQProducer"
+    )
+    if _release.traces_by_setter or (decide is not None and not _release.traces_transactions):
+        java = kind(group)
+    elif decide is None:
+        java = kind(group, True, tracing.topic)
     else:
-        java = java_class("client.producer.TransactionMQProducer")(group)
+        java = kind(None, group, None, True, tracing.topic)
+    if decide is not None:
         java.setTransactionListener(_transaction_listener(decide))
     java.setSendMsgTimeout(10_000)
     client = TracedClient(java, namesrv, instance, tracing)
@@ -206,10 +231,15 @@ def consumer(
     Raises:
         TimeoutError: it got no queues.
     """
-    java = java_class("client.consumer.DefaultMQPushConsumer")(subscription.group)
+    kind = java_class("client.consumer.DefaultMQPushConsumer")
+    java = (
+        kind(subscription.group)
+        if _release.traces_by_setter
+        else kind(subscription.group, True, tracing.topic)
+    )
     where = java_class("common.consumer.ConsumeFromWhere")
     if subscription.broadcast:
-        java.setMessageModel(java_class("remoting.protocol.heartbeat.MessageModel").BROADCASTING)
+        java.setMessageModel(java_class(f"{_release.protocol}.heartbeat.MessageModel").BROADCASTING)
         java.setConsumeFromWhere(where.CONSUME_FROM_LAST_OFFSET)
     else:
         java.setConsumeFromWhere(where.CONSUME_FROM_FIRST_OFFSET)

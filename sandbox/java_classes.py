@@ -6,6 +6,8 @@ crash it (a segmentation fault in `TypeFactoryNative.newWrapper`), and listeners
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import jpype
 
 _CLASSES = {
@@ -61,6 +63,7 @@ _CLASSES = {
     "org.apache.rocketmq.common.message": (
         "Message MessageClientExt MessageClientIDSetter MessageExt MessageQueue"
     ),
+    "org.apache.rocketmq.common.protocol.heartbeat": "MessageModel",
     "org.apache.rocketmq.remoting": "RPCHook",
     "org.apache.rocketmq.remoting.protocol": "RemotingSerializable",
     "org.apache.rocketmq.remoting.protocol.admin": "TopicOffset TopicStatsTable",
@@ -72,7 +75,8 @@ _CLASSES = {
 
 
 def wrap_all() -> None:
-    """Wrap them; call it once the JVM runs, before any other thread does."""
+    """Wrap those that the release has; call it once the JVM runs, before any other thread does."""
     for package, names in _CLASSES.items():
         for name in names.split():
-            jpype.JClass(f"{package}.{name}")
+            with suppress(TypeError):  # there is no such class
+                jpype.JClass(f"{package}.{name}")

@@ -1,7 +1,7 @@
 """What the clients did, written by themselves: the independent truth that tests compare with.
 
 A run is a folder `run-NNNN` with one `<app>.jsonl` a process, `offsets.json` and `summary.json`.
-Each line of a `.jsonl` is one event; times are epoch milliseconds of the client's clock.
+Each line of a `.jsonl` is one event, with the release of the client; times are epoch milliseconds of the client's clock.
 
 `"event": "send"`, one a send call that was made:
     app, kind (normal, async, orderly, batch, delay, transaction, one_way, unconsumed, filtered,
@@ -23,7 +23,8 @@ Each line of a `.jsonl` is one event; times are epoch milliseconds of the client
 
 `"event": "transaction"`, one a decision of the transaction listener:
     app, producer_group, client_id, topic, msg_id, transaction_id, state (commit, rollback,
-    unknown), check (false: the first decision), at_ms, trace_topic.
+    unknown), check (false: the first decision), at_ms, traced (whether it leaves an EndTransaction record:
+    not of clients before 4.9.0), trace_topic.
 
 `offsets.json` is {"before": …, "after": …}, each `{topic: {broker: {queue: [min, max]}}}` of the
 trace topics by the official admin tool; "after" was taken when all clients had been closed.
@@ -32,6 +33,7 @@ trace topics by the official admin tool; "after" was taken when all clients had 
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections import Counter
 from dataclasses import dataclass, field
@@ -46,13 +48,13 @@ Offsets = dict[str, dict[str, dict[int, list[int]]]]
 class RecordWriter:
     """Appends events to the file of one process, whole lines at a time, from any thread."""
 
-    def __init__(self, run_folder: Path, app: str):
-        self._app = app
+    def __init__(self, run_folder: Path, app: str, release: str):
+        self._who = {"app": app, "release": release}
         self._file = (run_folder / f"{app}.jsonl").open("a", encoding="utf-8")
         self._lock = threading.Lock()
 
     def write(self, event: str, **fields: Any) -> None:
-        line = json.dumps({"event": event, "app": self._app, **fields}, separators=(",", ":")) + "\n"
+        line = json.dumps({"event": event, **self._who, **fields}, separators=(",", ":")) + "\n"
         with self._lock:
             self._file.write(line)
             self._file.flush()
@@ -88,7 +90,7 @@ class Record:
             counts["SubBefore"] += event["traced"]
             counts["SubAfter"] += event["traced"]
         for event in self.transactions:
-            found.setdefault(event["trace_topic"], Counter())["EndTransaction"] += 1
+            found.setdefault(event["trace_topic"], Counter())["EndTransaction"] += event["traced"]
         return {topic: +counts for topic, counts in found.items()}
 
     def summary(self) -> dict[str, dict[str, int]]:
@@ -100,6 +102,17 @@ class Record:
                 Counter(f"{e['state']}{' (check)' if e['check'] else ''}" for e in self.transactions)
             ),
         }
+
+
+_RECORD = re.compile(r"(?<![^\x01\x02])(Pub|SubBefore|SubAfter|EndTransaction|Recall)(?=\x01)")
+
+
+def record_types(body: str) -> list[str]:
+    """The types of the trace records in a body.
+
+    A record begins with its type, behind the end of another or, as clients before 5.0 glue them for CLOUD, of a field.
+    """
+    return _RECORD.findall(body)
 
 
 def offsets_from_json(decoded: dict[str, dict[str, dict[str, list[int]]]]) -> Offsets:

@@ -16,6 +16,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from sandbox.record import record_types
 from spark_jobs.catalog import lake, summary_with
 from spark_jobs.ingest.positions import CHANGE_SEQ
 from spark_jobs.settings import Settings
@@ -23,7 +24,6 @@ from spark_jobs.tables import EVENTS
 
 # Wide enough for a row of a mart, whatever the terminal says: a wrapped table cannot be read.
 _console = Console(width=140, highlight=False)
-RECORD_SEPARATOR = b"\x02"
 
 SUCCESS = ["consumer_group", "topic", "hour", "attempts", "succeeded", "exception"]
 SUCCESS += ["returned_null", "failed", "timeout", "not_returned", "in_flight"]
@@ -114,7 +114,7 @@ def proof(
     )
     raw = rows(settings, "raw.trace_messages", "trace_topic", "body", "body_error", cluster=cluster)
     in_bodies = sum(
-        sum(1 for piece in row["body"].split(RECORD_SEPARATOR) if piece) if row["body_error"] is None else 1
+        len(record_types(row["body"].decode(errors="replace"))) if row["body_error"] is None else 1
         for row in raw.to_pylist()
     )
     types = rows(settings, "events.trace_records", "record_type", cluster=cluster)["record_type"].to_pylist()

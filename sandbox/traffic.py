@@ -37,7 +37,9 @@ from rich.progress import (
 from sandbox import admin, leash, scenarios
 from sandbox.admin import trace_offsets
 from sandbox.outstanding import Outstanding
-from sandbox.record import new_run, offsets_from_json, read_record
+from sandbox.record import new_run, offsets_from_json, read_record, record_types
+from sandbox.releases import NEWEST, Release
+from spark_jobs import jars
 
 __all__ = ["TrafficError", "check_trace", "count_records", "generate", "trace_offsets"]
 
@@ -48,7 +50,6 @@ QUIET_SECONDS = 90.0
 FULL_EXTRA_SECONDS = 150.0
 LOG_EVERY_SECONDS = 5.0
 STOP_SECONDS = 3.0
-RECORD_SEPARATOR, FIELD_SEPARATOR = "\x02", "\x01"
 
 
 class TrafficError(RuntimeError):
@@ -58,11 +59,12 @@ class TrafficError(RuntimeError):
 class AppProcess:
     """One running `sandbox.app`, to which commands are given."""
 
-    def __init__(self, name: str, namesrv: str, messages: int, run: Path, full: bool):
+    def __init__(self, name: str, namesrv: str, messages: int, run: Path, full: bool, release: Release):
         self.name = name
         self.log_file = run / f"{name}.log"
         command = [sys.executable, "-m", "sandbox.app", name, "--namesrv", namesrv]
         command += ["--messages", str(messages), "--run", str(run), *(["--full"] if full else [])]
+        command += ["--release", release.version]
         project = str(Path(__file__).resolve().parent.parent)
         with self.log_file.open("wb") as errors:
             self._process = leash.spawn(
@@ -152,7 +154,13 @@ class _Show:
 
 
 def generate(
-    namesrv: str, messages: int, record_dir: Path, full: bool = False, *, check: bool = True
+    namesrv: str,
+    messages: int,
+    record_dir: Path,
+    full: bool = False,
+    *,
+    check: bool = True,
+    release: Release = NEWEST,
 ) -> Path:
     """Make traffic and record it; returns the new run's folder below `record_dir`.
 
@@ -162,10 +170,12 @@ def generate(
         record_dir: gets a new `run-NNNN`, and `client` for the Java client's logs and offsets.
         full: with consume timeouts as well, which take more than a minute.
         check: compare the broker's trace with the record; not where others write to it at the same time.
+        release: of the clients; an older one needs the topics that a run of the newest has made.
 
     Raises:
         TrafficError: a process failed, messages were not consumed in time, or trace records are missing.
     """
+    jars.fetch(release.ivy_file)
     run = new_run(record_dir.resolve())
     begin = time.monotonic()
     outstanding = Outstanding(run)
@@ -201,18 +211,24 @@ def generate(
         return answer and answer["result"]
 
     def settle() -> None:
-        started = time.monotonic()
+        started = moved = time.monotonic()
+        finished = outstanding.finished
         limit = QUIET_SECONDS + messages / 100 + (FULL_EXTRA_SECONDS if full else 0)
         while outstanding.read():
             show("waiting for the last deliveries", outstanding, total)
-            if time.monotonic() - started > limit:
-                raise TrafficError(f"not consumed after {limit:.0f} s: {outstanding}. Logs: {run}/*.log")
+            if outstanding.finished > finished:
+                finished, moved = outstanding.finished, time.monotonic()
+            if time.monotonic() - moved > limit:
+                raise TrafficError(f"none consumed for {limit:.0f} s: {outstanding}. Logs: {run}/*.log")
             time.sleep(0.2)
         seconds["settle"] = round(seconds.get("settle", 0) + time.monotonic() - started, 1)
 
     try:
-        with _applications(namesrv, messages, run, full) as apps:
-            before = offsets_from_json(step("prepare", apps[:1]))
+        with _applications(namesrv, messages, run, full, release) as apps:
+            if release == NEWEST:
+                before = offsets_from_json(step("prepare", apps[:1]))
+            else:
+                before = trace_offsets(namesrv, scenarios.TRACE_TOPICS)
             step("connect", apps)
             step("send", apps)
             settle()
@@ -234,11 +250,13 @@ def generate(
 
 
 @contextmanager
-def _applications(namesrv: str, messages: int, run: Path, full: bool) -> Iterator[list[AppProcess]]:
+def _applications(
+    namesrv: str, messages: int, run: Path, full: bool, release: Release
+) -> Iterator[list[AppProcess]]:
     apps: list[AppProcess] = []
     try:
         for spec in scenarios.APPS:
-            apps.append(AppProcess(spec.name, namesrv, messages, run, full))
+            apps.append(AppProcess(spec.name, namesrv, messages, run, full, release))
         yield apps
     finally:
         for app in apps:
@@ -246,15 +264,10 @@ def _applications(namesrv: str, messages: int, run: Path, full: bool) -> Iterato
 
 
 def count_records(messages: Iterable[dict[str, Any]]) -> dict[str, Counter[str]]:
-    """Trace topic → record type → records in the trace messages, by a plain split of their bodies."""
+    """Trace topic → record type → records in the trace messages."""
     counts: dict[str, Counter[str]] = {}
     for message in messages:
-        types = (
-            record.split(FIELD_SEPARATOR, 1)[0]
-            for record in message["body"].split(RECORD_SEPARATOR)
-            if record
-        )
-        counts.setdefault(message["topic"], Counter()).update(types)
+        counts.setdefault(message["topic"], Counter()).update(record_types(message["body"]))
     return counts
 
 

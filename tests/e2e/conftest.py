@@ -1,4 +1,4 @@
-"""A broker with the full scenario's traffic, taken through the DAGs by `make run`; every test here looks at it."""
+"""A broker with the full scenario's traffic, of clients of three releases, taken through the DAGs by `make run`."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import pytest
 from sandbox import pipeline, show
 from sandbox.broker import Sandbox, rocketmq
 from sandbox.record import Record, read_record
+from sandbox.releases import OLDER
 from sandbox.scenarios import TRACE_TOPICS
 from sandbox.traffic import generate
 from spark_jobs.settings import PROJECT, Cluster, Settings
@@ -52,6 +53,8 @@ def world(tmp_path_factory) -> Iterator[World]:
             settings = Settings(home=home, clusters=[cluster])
             found = World(sandbox, settings, pipeline.prepare(settings))
         generate(sandbox.namesrv, MESSAGES, found.traffic, full=True)
+        for release in OLDER:
+            generate(sandbox.namesrv, MESSAGES // 10, found.traffic, release=release)
         pipeline.wait_for_grace(settings)
         found.made = make_run(sandbox, found.environment)
         assert found.made.returncode == 0, found.made.stdout + found.made.stderr
