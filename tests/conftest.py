@@ -42,9 +42,9 @@ def catalog(settings: Settings) -> Catalog:
 @pytest.fixture
 def lake(spark: SparkSession, settings: Settings) -> SparkSession:
     """The session with every table of the pipeline there and empty."""
-    tables.ensure(spark)
-    yield spark
     lakes.empty(spark, settings)
+    tables.ensure(spark)
+    return spark
 
 
 @pytest.hookimpl(wrapper=True)

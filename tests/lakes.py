@@ -11,7 +11,10 @@ from spark_jobs.settings import Settings
 
 
 def empty(spark: SparkSession, settings: Settings) -> None:
-    """Drop every table and view, with their files; without Spark where that is quicker."""
+    """Drop every table and view, with their files; without Spark where that is quicker.
+
+    Who needs a lake empties it first: tests of another folder may have left theirs.
+    """
     catalog = lake(settings)
     for (namespace,) in spark.sql("show namespaces in lake").collect():
         for row in spark.sql(f"show views in lake.{namespace}").collect():

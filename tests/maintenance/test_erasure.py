@@ -131,6 +131,7 @@ def test_what_is_no_name_is_refused(kind, text):
 @pytest.fixture(scope="module")
 def filled(spark, settings):
     """Six messages of two records; the second of the first three is named, and their keys say so. All are merged."""
+    lakes.empty(spark, settings)
     tables.ensure(spark)
     body = record(keys="k1", requestId="a{0}") + record(keys=TEXT, requestId="b{0}")
     other = record(keys="k1", requestId="a{0}") + record(keys="k2", group="last-group", requestId="b{0}")
@@ -139,8 +140,7 @@ def filled(spark, settings):
     )
     write(spark, settings, rows.union(messages(spark, 3, 6, other)), planned(0, 6), "run")
     assert merge_all(spark, settings, "run") == 12
-    yield spark
-    lakes.empty(spark, settings)
+    return spark
 
 
 def erased(spark, settings, kind: Kind = Kind.KEY, text: str = TEXT, cluster: str = "c"):

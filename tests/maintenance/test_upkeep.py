@@ -53,12 +53,12 @@ def folder(settings, table: tables.Table) -> Path:
 @pytest.fixture(scope="module")
 def filled(spark, settings):
     """Two messages, each extracted and merged in a commit of its own; the tests add to them."""
+    lakes.empty(spark, settings)
     tables.ensure(spark)
     for offset in range(2):
         extracted(spark, settings, offset, offset + 1)
         merge_all(spark, settings, f"run {offset}")
-    yield spark
-    lakes.empty(spark, settings)
+    return spark
 
 
 def test_an_ingestion_goes_on_where_it_was_after_all_else_is_gone(filled, settings, monkeypatch):

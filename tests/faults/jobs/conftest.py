@@ -58,13 +58,13 @@ def java(broker: Sandbox) -> Iterator[JavaSide]:
 
 
 @pytest.fixture(scope="package")
-def filled(spark: SparkSession, settings: Settings) -> Iterator[SparkSession]:
+def filled(spark: SparkSession, settings: Settings) -> SparkSession:
     """The session with the pipeline's tables, which fill up from test to test: each looks at its own topic."""
+    lakes.empty(spark, settings)
     tables.ensure(spark)
     for table in (tables.RAW, tables.EVENTS):  # a main from the start, as after the first run ever
         spark.createDataFrame([], table.schema).writeTo(table.full_name).append()
-    yield spark
-    lakes.empty(spark, settings)
+    return spark
 
 
 @pytest.fixture
