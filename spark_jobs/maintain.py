@@ -38,9 +38,8 @@ def main(argv: list[str] | None = None) -> int:
     spark = session("maintain", settings)
     tables.ensure(spark)
     if not args.dry_run and args.pool in (None, "lake_marts"):
-        publication.roll_forward(
-            spark, lake(settings)
-        )  # a commit to a table that is still to be published would stop it
+        # A commit to a table that is still to be published would stop it.
+        publication.roll_forward(spark, lake(settings))
     started, now, done, failed = time.monotonic(), datetime.now(UTC), [], False
     checks = [check for pool in WAITING if args.pool in (None, pool) for check in WAITING[pool]]
     with nullcontext() if args.dry_run else windows.opened(settings, checks, args.run_id):

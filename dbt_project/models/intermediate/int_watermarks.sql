@@ -10,4 +10,5 @@ from
   {% else %}
     (cast(null as string), cast(null as timestamp))
   {% endfor %}
-  as (cluster, watermark)
+  as watermarks (cluster, watermark)
+where cluster is not null
