@@ -48,37 +48,60 @@ def planned(job: Job, die: Die) -> None:
     around(job.plan, after=lambda: die({}))
 
 
+class Catalog:
+    """Held locked, the catalog can be read and takes no commit: what a job has not committed, it cannot."""
+
+    def __init__(self, table: Table):
+        settings = Settings()
+        self.metadata = folder_of(settings, table) / "metadata"
+        self._before = set(self.metadata.glob("*.metadata.json"))
+        self._lock = sqlite3.connect(
+            settings.home / "catalog.db", isolation_level=None, check_same_thread=False
+        )
+
+    def hold(self) -> None:
+        self._lock.execute("begin immediate")
+
+    @property
+    def held(self) -> bool:
+        return self._lock.in_transaction
+
+    @property
+    def new(self) -> list[str]:
+        """The metadata files that came since this was made."""
+        return sorted(file.name for file in set(self.metadata.glob("*.metadata.json")) - self._before)
+
+
 def mid_read(job: Job, die: Die) -> None:
-    """Some tasks have read their messages, others are at it."""
-    done: dict[int, int] = {}
+    """Some tasks of the write are done, others are at it; the catalog is held: a fast job would commit meanwhile."""
+    catalog = Catalog(job.table)
 
-    def look() -> dict[str, Any] | None:
+    def hold() -> None:
         tracker = SparkContext._active_spark_context.statusTracker()  # type: ignore[union-attr]
-        active = 0
-        for stage in tracker.getActiveStageIds():
-            if info := tracker.getStageInfo(stage):
-                done[stage] = info.numCompletedTasks
-                active += info.numActiveTasks
-        return {"done": sum(done.values()), "active": active} if active and sum(done.values()) else None
+        earlier = set(tracker.getJobIdsForGroup())
 
-    around(job.write, before=lambda: watch(look, die))
+        def look() -> dict[str, Any] | None:
+            jobs = [tracker.getJobInfo(id) for id in set(tracker.getJobIdsForGroup()) - earlier]
+            stages = [tracker.getStageInfo(id) for job in jobs if job for id in job.stageIds]
+            done, active = (
+                sum(getattr(stage, name) for stage in stages if stage)
+                for name in ("numCompletedTasks", "numActiveTasks")
+            )
+            return {"done": done, "active": active} if active and done else None
+
+        catalog.hold()
+        watch(look, die)
+
+    around(job.write, before=hold)
 
 
 def files_written(job: Job, die: Die) -> None:
     """Data files, manifests and new metadata are there; the catalog, held locked here, cannot take the commit."""
-    settings = Settings()
-    metadata = folder_of(settings, job.table) / "metadata"
 
     def hold() -> None:
-        before = set(metadata.glob("*.metadata.json"))
-        lock = sqlite3.connect(settings.home / "catalog.db", isolation_level=None, check_same_thread=False)
-        lock.execute("begin immediate")
-
-        def look() -> dict[str, Any] | None:
-            new = set(metadata.glob("*.metadata.json")) - before
-            return {"metadata": sorted(f.name for f in new), "locked": lock.in_transaction} if new else None
-
-        watch(look, die)
+        catalog = Catalog(job.table)
+        catalog.hold()
+        watch(lambda: {"metadata": new, "locked": catalog.held} if (new := catalog.new) else None, die)
 
     around(job.write, before=hold)
 
@@ -104,12 +127,22 @@ def published(job: Job, die: Die) -> None:
 
 
 def expiry(job: Job, die: Die) -> None:
-    """The expiry is in the metadata; some of the files that it frees are deleted, others are there."""
+    """The expiry is in the metadata; some of the files that it frees are deleted, others are there.
+
+    From its commit on the job runs a millisecond at a time, or all files would be gone before one is missed.
+    """
     doomed = json.loads(os.environ["DOOMED_FILES"])
+    catalog = Catalog(job.table)
 
     def look() -> dict[str, Any] | None:
+        if not catalog.new:
+            return None
+        os.kill(jvm(), signal.SIGSTOP)
         left = sum(os.path.exists(file) for file in doomed)
-        return {"deleted": len(doomed) - left, "left": left} if left < len(doomed) else None
+        if left < len(doomed):
+            return {"deleted": len(doomed) - left, "left": left}
+        os.kill(jvm(), signal.SIGCONT)
+        return None
 
     watch(look, die)
 
@@ -142,16 +175,21 @@ def descendants(pid: int) -> list[int]:
     return found
 
 
+def jvm() -> int:
+    """The process of this job's JVM."""
+    return int(SparkContext._gateway.proc.pid)  # type: ignore[union-attr]
+
+
 def die_at(mark: Path) -> Die:
     once = threading.Lock()
 
     def die(seen: dict[str, Any]) -> None:
         once.acquire()  # never released: whoever comes second waits for its end
-        jvm = SparkContext._gateway.proc.pid  # type: ignore[union-attr]
-        os.kill(jvm, signal.SIGSTOP)
-        workers = descendants(jvm)
-        mark.write_text(json.dumps(seen | {"jvm": jvm, "workers": workers}))
-        for pid in (jvm, *workers, os.getpid()):
+        spark = jvm()
+        os.kill(spark, signal.SIGSTOP)
+        workers = descendants(spark)
+        mark.write_text(json.dumps(seen | {"jvm": spark, "workers": workers}))
+        for pid in (spark, *workers, os.getpid()):
             os.kill(pid, signal.SIGKILL)
 
     return die

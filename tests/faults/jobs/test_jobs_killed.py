@@ -15,6 +15,8 @@ from spark_jobs.tables import EVENTS, RAW, Table
 from tests.faults.jobs.killing import MESSAGES, REPEATS, TABLES, killed, readers, snapshots_of
 from tests.faults.jobs.world import CLUSTER, World
 
+# One task at a time: so there is a while when some are done and others not.
+SLOWED = {"mid-read": {"TRACE_SPARK_MASTER": "local[1]"}}
 POINTS = ("planned", "mid-read", "files-written", "committed", "audited", "published")
 
 
@@ -46,7 +48,8 @@ def test_killed(world: World, point: str, tmp_path: Path, record_property):
             run_id = f"{job}-{point}-{repeat}"
             arguments = ["extract", "--cluster", CLUSTER] if job == "extract" else ["merge"]
             with readers(world, table) as seen:
-                at = killed(world, point, [*arguments, "--run-id", run_id], tmp_path / "mark")
+                command = [*arguments, "--run-id", run_id]
+                at = killed(world, point, command, tmp_path / "mark", **SLOWED.get(point, {}))
                 assert_reached(world, point, table, run_id, at)
                 assert (world.extract() if job == "extract" else world.merge()) == 0
             assert len(seen) <= (3 if point == "published" else 2), "main was at a snapshot of a broken run"

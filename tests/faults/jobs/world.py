@@ -97,6 +97,7 @@ class World:
         temporary = str(self.sandbox.folder / "tmp")
         spark_conf = dict(self.settings.spark_conf)
         spark_conf["spark.driver.extraJavaOptions"] += f" -Djava.io.tmpdir={temporary}"
+        spark_conf["spark.ui.liveUpdate.period"] = "0"  # the status tracker tells of each task at once
         return {
             "TMPDIR": temporary,
             "TRACE_HOME": str(self.settings.home),
