@@ -15,9 +15,10 @@ from spark_jobs import class_archive, jars
 from spark_jobs.settings import PROJECT, Settings
 
 CATALOG = "lake"
-# Iceberg's generated code may pass the size above which the JVM never compiles a method. And these are batches: the
-# parallel collector has less to do for each object that is written than the JVM's default, whose aim are short pauses.
-_JAVA_OPTIONS = "-XX:-DontCompileHugeMethods -XX:+UseParallelGC"
+# Generated methods are large: Iceberg's may pass the size above which the JVM never compiles one, and the decoder's the
+# size from which it inlines nothing any more. And these are batches: the parallel collector has less to do for each
+# object that is written than the JVM's default, whose aim are short pauses.
+_JAVA_OPTIONS = "-XX:-DontCompileHugeMethods -XX:-ClipInlining -XX:+UseParallelGC"
 _LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 
 
