@@ -40,31 +40,3 @@
     walk -> least({{ histogram_bucket_value('walk.bucket') }}, {{ maximum }})
   )
 {%- endmacro %}
-
-{# A latency mart is made in three steps, and its columns are the same in all:
-   1. rows to buckets: an aggregate `group by all` over the mart's key and these columns; #}
-{% macro latency_by_bucket(milliseconds) -%}
-  case when {{ milliseconds }} >= 0 then {{ histogram_bucket(milliseconds) }} end as bucket,
-    count(*) as cases,
-    count_if({{ milliseconds }} < 0) as latency_negative,
-    cast(max({{ milliseconds }}) filter (where {{ milliseconds }} >= 0) as double) as max_ms
-{%- endmacro %}
-
-{# 2. buckets to a row: an aggregate by the mart's key; #}
-{% macro latency_of_buckets() -%}
-  coalesce(sum(cases) filter (where bucket is not null), 0) as latency_count,
-    sum(latency_negative) as latency_negative,
-    max(max_ms) as max_ms,
-    {{ histogram_of('bucket', 'cases') }} as histogram
-{%- endmacro %}
-
-{# 3. the columns that people read. #}
-{% macro latency_columns() -%}
-  latency_count,
-  latency_negative,
-  max_ms,
-  {% for name, per_mille in [('p50', 500), ('p90', 900), ('p95', 950), ('p99', 990), ('p999', 999)] -%}
-  {{ histogram_percentile('histogram', per_mille, 'latency_count', 'max_ms') }} as {{ name }}_ms,
-  {% endfor -%}
-  histogram
-{%- endmacro %}

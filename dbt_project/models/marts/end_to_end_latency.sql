@@ -1,37 +1,11 @@
 -- One row a consumer group, topic and hour: (cluster, consumer_group, topic, hour), of deliveries;
 -- topic is NULL where no Pub tells it.
 {{ config(partition_by='days(hour)', replaces='hour') }}
-with totals as (
-  select
-    cluster,
-    consumer_group,
-    topic,
-    hour,
-    {{ latency_by_bucket('end_to_end_ms') }},
-    count_if(outcome = 'succeeded') as deliveries_succeeded
-  from {{ in_hours_of('affected', ref('fct_deliveries')) }}
-  group by all
-),
 
-hours as (
-  select
-    cluster,
-    consumer_group,
-    topic,
-    hour,
-    sum(cases) as deliveries,
-    sum(deliveries_succeeded) as deliveries_succeeded,
-    {{ latency_of_buckets() }}
-  from totals
-  group by cluster, consumer_group, topic, hour
-)
-
-select
-  cluster,
-  consumer_group,
-  topic,
-  hour,
-  deliveries,
-  deliveries_succeeded,
-  {{ latency_columns() }}
-from hours
+{{ latency_by_hour(
+  ref('fct_deliveries'),
+  key=['cluster', 'consumer_group', 'topic'],
+  milliseconds='end_to_end_ms',
+  rows_are='deliveries',
+  counts={'deliveries_succeeded': "count_if(outcome = 'succeeded')"}
+) }}
