@@ -162,7 +162,7 @@ lint: setup ## ruff, format, types, SQL style
 # ---- measure ------------------------------------------------------------------------------------
 
 .PHONY: bench
-bench: bench-extract bench-decode bench-merge ## all benchmarks
+bench: bench-extract bench-decode bench-merge bench-models ## all benchmarks
 
 .PHONY: bench-extract
 bench-extract: setup ## our client beside the official Java client and the PyPI wheel, on a real broker
@@ -175,3 +175,7 @@ bench-decode: setup ## our decoder beside DuckDB's plain split and a decoder in 
 .PHONY: bench-merge
 bench-merge: setup ## decode and merge a million records into 20 M and into 2 M, beside a plain append
 	@$(RUN) benchmarks.merge
+
+.PHONY: bench-models
+bench-models: setup ## the marts of 100,000 new records beside 10 M records of history and beside 1 M; percentiles against exact ones
+	@$(RUN) benchmarks.models

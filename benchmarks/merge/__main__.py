@@ -12,7 +12,6 @@ import tempfile
 import time
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -22,6 +21,7 @@ from rich.table import Table
 
 from benchmarks.merge import history
 from benchmarks.merge.history import History
+from benchmarks.meter import Cost, Meter
 from spark_jobs import tables
 from spark_jobs.ingest import publish
 from spark_jobs.ingest.positions import Booked, within
@@ -33,41 +33,6 @@ ROUNDS = 5
 AT_MOST = {"merge_vs_append": 2.5, "merge_20m_vs_2m": 1.15, "merge_bytes_20m_vs_2m": 1.15}
 INTO_20M, INTO_2M, APPEND = "merge into 20 M", "merge into 2 M", "append to 20 M"
 _console = Console(width=120, highlight=False)
-
-
-@dataclass(frozen=True)
-class Cost:
-    """Of one run: CPU seconds of the JVM, bytes that it read from files, seconds on the clock."""
-
-    cpu: float
-    read: int
-    wall: float
-
-
-class Meter:
-    """What the driver's JVM has used; in local mode it does all the work.
-
-    Bytes are those that the kernel counts: Spark's own metric leaves out what Parquet reads in vectors.
-    """
-
-    def __init__(self, spark: SparkSession):
-        assert spark._jvm is not None
-        self._process = Path(f"/proc/{spark._jvm.java.lang.ProcessHandle.current().pid()}")
-
-    def _now(self) -> tuple[float, int]:
-        stat = (self._process / "stat").read_text().rsplit(")", 1)[1].split()
-        io = dict(line.split(": ") for line in (self._process / "io").read_text().splitlines())
-        return (int(stat[11]) + int(stat[12])) / 100, int(io["rchar"])
-
-    def cost(self, work: Callable[[], object]) -> Cost:
-        time.sleep(1)  # the JVM's compilers and collector finish what the run before left them
-        cpu, read = self._now()
-        begin = time.perf_counter()
-        work()
-        wall = time.perf_counter() - begin
-        time.sleep(1)
-        cpu_after, read_after = self._now()
-        return Cost(cpu_after - cpu, read_after - read, wall)
 
 
 def main() -> int:

@@ -1,0 +1,191 @@
+"""`make bench-models`: 100,000 new records at 10 M records of history and at 1 M; the percentiles; the job as a process.
+
+CPU time and bytes read are those of the whole JVM: dbt's own work, which is Python, is not in them. Exits with 1 if a
+target is missed.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+
+from pyiceberg.catalog import Catalog
+from pyspark.sql import SparkSession
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.meter import Cost, Meter
+from benchmarks.models import history, percentiles
+from spark_jobs import tables
+from spark_jobs.catalog import lake
+from spark_jobs.checks.check import Run
+from spark_jobs.ingest.positions import booked
+from spark_jobs.marts import gate
+from spark_jobs.publish import branches
+from spark_jobs.publish.inputs import Inputs, Published
+from spark_jobs.publish.marts import build_and_publish
+from spark_jobs.publish.models import Build
+from spark_jobs.session import session
+from spark_jobs.settings import PROJECT, Settings
+
+ROUNDS = 5
+MANY, FEW = f"{history.DAYS} M records of history", "1 M"
+AT_MOST = {
+    "incremental_10m_vs_1m": 1.2,
+    "incremental_bytes_10m_vs_1m": 1.2,
+    "percentile_value_error": 0.01,
+    "percentile_error_ms_below_128": 0,
+    "job_seconds": 180,
+}
+_console = Console(width=120, highlight=False)
+
+State = dict[str, int]
+"""Table (`marts.<name>`) to the snapshot that main is to be at."""
+
+
+def main() -> int:
+    home = Settings().home / "bench"
+    home.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="models-", dir=home) as scratch:
+        settings = Settings(home=Path(scratch), spark_master="local[2]")
+        spark = session("bench models", settings)
+        states = _histories(spark, settings)
+        costs = _race(spark, settings, states)
+        _set(spark, states[MANY])
+        found = percentiles.errors(spark)
+        spark.stop()
+        seconds = _as_a_process(settings)
+    return _judge(costs, found, seconds)
+
+
+def _histories(spark: SparkSession, settings: Settings) -> dict[str, State]:
+    """The lake with the marts of one day's records, and of ten days', and the batch on top of either."""
+    catalog = lake(settings)
+    tables.ensure(spark)
+    begin = time.perf_counter()
+    last = history.DAYS - 1
+    built: dict[str, State] = {}
+    for number, (name, first, end) in enumerate([(FEW, last, last + 1), (MANY, 0, last)], start=1):
+        history.add_days(spark, settings, first, end, number)
+        _build(spark, settings, full_refresh=True)
+        built[name] = _heads(catalog)
+    for name, state in built.items():
+        _set(spark, state)
+        history.add_batch(spark, settings, change_seq=3)
+        built[name] = state | _heads(catalog, [tables.RAW.name, tables.EVENTS.name])
+    events = spark.table(tables.EVENTS.full_name)
+    new = events.where("change_seq = 3").count()
+    _console.print(
+        f"{events.count() - new:,} records of {history.DAYS} days, and their marts, written in "
+        f"{time.perf_counter() - begin:.0f} s; the batch: {new:,} records of {history.BATCH * history.MESSAGES:,} messages, "
+        "1% of them half a day late"
+    )
+    return built
+
+
+def _heads(catalog: Catalog, names: list[str] | None = None) -> State:
+    names = names or [tables.RAW.name, tables.EVENTS.name, *branches.audited_tables(catalog)]
+    return {name: branches.heads(catalog, name)["main"] for name in names}
+
+
+def _set(spark: SparkSession, state: State) -> None:
+    for table, snapshot in state.items():
+        spark.sql(f"call lake.system.set_current_snapshot('lake.{table}', {snapshot})")
+
+
+def _build(spark: SparkSession, settings: Settings, full_refresh: bool = False) -> Build:
+    """What the job does between its session's start and its summary."""
+    events = booked(spark, settings, tables.EVENTS)
+    inputs = Inputs.of(events, settings.limits, None if full_refresh else Published.of(settings))
+    assert inputs is not None
+    assert (inputs.change_seq_from is None) == full_refresh
+    run = Run(settings, datetime.now(UTC), spark, inputs.watermarks)
+    audit = gate(run, "bench", events.head)
+    built = build_and_publish(spark, lake(settings), inputs, settings.home / "dbt", audit=audit)
+    assert built.passed, (built.error, built.failures, built.refused)
+    return built
+
+
+def _race(spark: SparkSession, settings: Settings, states: dict[str, State]) -> dict[str, list[Cost]]:
+    meter = Meter(spark)
+    costs: dict[str, list[Cost]] = {name: [] for name in states}
+    names = list(states)
+    for turn in range(-2, ROUNDS):
+        for name in names if turn % 2 else names[::-1]:
+            _set(spark, states[name])
+            cost = meter.cost(lambda: _build(spark, settings))
+            if turn >= 0:
+                costs[name].append(cost)
+        if turn >= 0:
+            last = ", ".join(f"{name} {each[-1].cpu:.1f} s" for name, each in costs.items())
+            _console.print(f"round {turn + 1}: {last}")
+    return costs
+
+
+def _as_a_process(settings: Settings) -> float:
+    """The seconds of one `python -m spark_jobs.marts` over the batch, JVM start included."""
+    environment = os.environ | {
+        "TRACE_HOME": str(settings.home),
+        "TRACE_SPARK_MASTER": "local[2]",
+        "PYTHONPATH": str(PROJECT),
+    }
+    begin = time.perf_counter()
+    done = subprocess.run(
+        [sys.executable, "-m", "spark_jobs.marts"], env=environment, capture_output=True, text=True
+    )
+    seconds = time.perf_counter() - begin
+    assert done.returncode == 0, done.stderr
+    _console.print(
+        f"the job as a process, its last words: {done.stderr.strip().splitlines()[-1]}", markup=False
+    )
+    return seconds
+
+
+def _judge(costs: dict[str, list[Cost]], found: list[percentiles.Found], seconds: float) -> int:
+    table = Table(title="an incremental run of the marts", title_justify="left", box=box.SIMPLE_HEAD)
+    table.add_column("at")
+    for heading in ("CPU s, median", "min", "max", "MB read", "wall s"):
+        table.add_column(heading, justify="right")
+    cpu = {name: statistics.median(c.cpu for c in each) for name, each in costs.items()}
+    read = {name: statistics.median(c.read for c in each) for name, each in costs.items()}
+    for name, each in costs.items():
+        spread = (cpu[name], min(c.cpu for c in each), max(c.cpu for c in each))
+        wall = statistics.median(c.wall for c in each)
+        table.add_row(name, *(f"{s:.1f}" for s in spread), f"{read[name] / 1e6:.1f}", f"{wall:.1f}")
+    _console.print(table)
+    errors = Table(title="percentiles beside the exact ones", title_justify="left", box=box.SIMPLE_HEAD)
+    errors.add_column("mart")
+    for heading in ("percentiles", "largest, ms", "relative error", "error below 128 ms"):
+        errors.add_column(heading, justify="right")
+    for mart in found:
+        errors.add_row(
+            mart.mart,
+            f"{mart.compared:,}",
+            f"{mart.largest_ms:,.0f}",
+            f"{mart.relative:.4f}",
+            f"{mart.below:g}",
+        )
+    _console.print(errors)
+    ratios = {
+        "incremental_10m_vs_1m": cpu[MANY] / cpu[FEW],
+        "incremental_bytes_10m_vs_1m": read[MANY] / read[FEW],
+        "percentile_value_error": max(mart.relative for mart in found),
+        "percentile_error_ms_below_128": max(mart.below for mart in found),
+        "job_seconds": seconds,
+    }
+    for name, value in ratios.items():
+        print(f"RATIO {name}={value:.4g}")
+    missed = [f"{n} is {v:.4g}, at most {AT_MOST[n]} is wanted" for n, v in ratios.items() if v > AT_MOST[n]]
+    _console.print("; ".join(missed) or "all targets are reached")
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
