@@ -34,7 +34,7 @@ events as (
     coalesce(ended_at, occurred_at) as known_at,
     outcome = 'success' as is_success,
     cast(null as double) as latency_ms
-  from {{ recent_rows(ref('fct_consume_attempts')) }}
+  from {{ recent_rows(ref('fct_consume_attempts'), 'consume_success', ref('slo_objectives')) }}
   where has_end
   union all
   select
@@ -45,7 +45,7 @@ events as (
     last_attempt_at as known_at,
     outcome = 'succeeded' as is_success,
     cast(null as double) as latency_ms
-  from {{ recent_rows(ref('fct_deliveries')) }}
+  from {{ recent_rows(ref('fct_deliveries'), 'delivery_success', ref('slo_objectives')) }}
   where outcome in ('succeeded', 'exhausted', 'not_returned')
   union all
   select
@@ -56,7 +56,7 @@ events as (
     succeeded_at as known_at,
     true as is_success,
     cast(end_to_end_ms as double) as latency_ms
-  from {{ recent_rows(ref('fct_deliveries')) }}
+  from {{ recent_rows(ref('fct_deliveries'), 'end_to_end_latency', ref('slo_objectives')) }}
   where end_to_end_ms is not null
   union all
   select
@@ -67,7 +67,7 @@ events as (
     sent_at as known_at,
     true as is_success,
     cost_ms as latency_ms
-  from {{ recent_rows(ref('fct_sends')) }}
+  from {{ recent_rows(ref('fct_sends'), 'send_latency', ref('slo_objectives')) }}
   where cost_ms is not null
 ),
 
