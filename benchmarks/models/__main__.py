@@ -59,7 +59,9 @@ def main() -> int:
         states = _histories(spark, settings)
         costs = _race(spark, settings, states)
         _set(spark, states[MANY])
+        _tell_what_takes_long(_build(spark, settings))
         found = percentiles.errors(spark)
+        _set(spark, states[MANY])
         spark.stop()
         seconds = _as_a_process(settings)
     return _judge(costs, found, seconds)
@@ -127,6 +129,16 @@ def _race(spark: SparkSession, settings: Settings, states: dict[str, State]) -> 
             last = ", ".join(f"{name} {each[-1].cpu:.1f} s" for name, each in costs.items())
             _console.print(f"round {turn + 1}: {last}")
     return costs
+
+
+def _tell_what_takes_long(built: Build) -> None:
+    """Print the seconds of dbt's nodes by kind, and the longest; four of them run at a time."""
+    for kind in ("model", "test", "seed"):
+        nodes = sorted((node for node in built.nodes if node.kind == kind), key=lambda node: -node.seconds)
+        longest = ", ".join(f"{node.name[:40]} {node.seconds:.1f}" for node in nodes[:5])
+        _console.print(
+            f"{len(nodes)} {kind}s: {sum(node.seconds for node in nodes):.0f} s; the longest: {longest}"
+        )
 
 
 def _as_a_process(settings: Settings) -> float:
