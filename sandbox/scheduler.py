@@ -57,9 +57,10 @@ class Airflow:
     def unpause(self, dag_id: str) -> None:
         self.call("PATCH", f"/api/v2/dags/{dag_id}", json={"is_paused": False})
 
-    def trigger(self, dag_id: str) -> str:
-        """Start a run; returns its id."""
-        return self.call("POST", f"/api/v2/dags/{dag_id}/dagRuns", json={"logical_date": None})["dag_run_id"]
+    def trigger(self, dag_id: str, **params: Any) -> str:
+        """Start a run with params of the DAG; returns its id."""
+        asked = {"logical_date": None, "conf": params}
+        return self.call("POST", f"/api/v2/dags/{dag_id}/dagRuns", json=asked)["dag_run_id"]
 
     def runs(self, dag_id: str) -> list[dict[str, Any]]:
         return self.call("GET", f"/api/v2/dags/{dag_id}/dagRuns")["dag_runs"]

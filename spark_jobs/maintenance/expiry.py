@@ -29,7 +29,7 @@ def expire_snapshots(spark: SparkSession, table: str, older_than: datetime, keep
     What a branch is at stays, whatever its age, so a publication that is under way loses nothing.
     """
     done = spark.sql(
-        f"call {CATALOG}.system.expire_snapshots(table => '{table}', older_than => {_literal(older_than)}, "
+        f"call {CATALOG}.system.expire_snapshots(table => '{CATALOG}.{table}', older_than => {_literal(older_than)}, "
         f"retain_last => {keep})"
     ).collect()[0]
     return sum(done.asDict().values())
@@ -41,7 +41,7 @@ def remove_orphans(spark: SparkSession, table: str, older_than: datetime, dry_ru
     A young one may be about to get its snapshot, so Iceberg refuses an `older_than` of less than a day ago.
     """
     return spark.sql(
-        f"call {CATALOG}.system.remove_orphan_files(table => '{table}', older_than => {_literal(older_than)}, "
+        f"call {CATALOG}.system.remove_orphan_files(table => '{CATALOG}.{table}', older_than => {_literal(older_than)}, "
         f"dry_run => {str(dry_run).lower()})"
     ).count()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import stat
@@ -9,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 
 import httpx
 import pytest
@@ -17,9 +19,25 @@ from sandbox.scheduler import PASSWORDS, Airflow, password_of
 from sandbox.traffic import generate
 from sandbox.up import State
 from tests.e2e.conftest import World
+from tests.lineage_sink import Sink, wrote
 
 RUN_SECONDS = 1200
 PORT = 20_917
+WAITING = """
+from datetime import UTC, datetime
+
+from airflow.sdk import dag
+
+from plugins.trace_messages import TraceMessagesSensor
+
+
+@dag(schedule=None, start_date=datetime(2026, 1, 1, tzinfo=UTC), is_paused_upon_creation=False)
+def waiting() -> None:
+    TraceMessagesSensor(task_id="new_messages", cluster="demo", poke_interval=1)
+
+
+waiting()
+"""
 
 
 def make(world: World, command: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -34,12 +52,31 @@ def make(world: World, command: str, **environment: str) -> subprocess.Completed
 
 
 @pytest.fixture(scope="module")
-def airflow(world) -> Iterator[Airflow]:
-    """A running Airflow, logged in to as its owner would."""
+def sink() -> Iterator[Sink]:
+    found = Sink()
+    yield found
+    found.close()
+
+
+def bundles(**folders: str | None) -> str:
+    """Folders of DAGs; None is that of the project."""
+    local = "airflow.dag_processing.bundles.local.LocalDagBundle"
+    return json.dumps([{"name": n, "classpath": local, "kwargs": {"path": p}} for n, p in folders.items()])
+
+
+@pytest.fixture(scope="module")
+def airflow(world, sink, tmp_path_factory) -> Iterator[Airflow]:
+    """A running Airflow with one more DAG, logged in to as its owner would; it tells a sink of lineage."""
+    more = tmp_path_factory.mktemp("dags")
+    (more / "waiting.py").write_text(WAITING)
+    environment = {
+        "AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_CONFIG_LIST": bundles(project=None, more=str(more)),
+        "TRACE_LINEAGE__URL": f"http://127.0.0.1:{sink.port}",
+    }
     generate(world.sandbox.namesrv, 20, world.traffic)  # something for the first run
     home = world.settings.home / "airflow"
     (home / "up.lock").write_text(str(os.getpid()))  # of a process that is long gone: no lock is on it
-    started = make(world, "up")
+    started = make(world, "up", **environment)
     try:
         assert started.returncode == 0, started.stdout + started.stderr
         assert str(home / PASSWORDS) in started.stdout
@@ -103,6 +140,47 @@ def test_trace_ingest_starts_trace_marts_when_records_came_and_only_then(world, 
         time.sleep(1)
     assert airflow.wait("trace_marts", started[0], RUN_SECONDS) == "success"
     assert started_by_records(airflow) == started
+
+
+def test_lineage_says_which_task_started_the_job_that_wrote_a_table(world, airflow, sink):
+    for table, task in {
+        "raw.trace_messages": "trace_ingest.extract",
+        "events.trace_records": "trace_ingest.merge",
+        "marts.consumer_group_success": "trace_marts.build",
+    }.items():
+        parents = {e["run"]["facets"]["parent"]["job"]["name"] for e in sink.wait_for(wrote(table), 30)}
+        assert parents == {task}, table
+
+
+def test_trace_backfill_reads_again_what_its_form_asks_for_and_its_page_shows_it(world, airflow):
+    today = datetime.now(UTC).date()
+    asked = {"start": str(today - timedelta(days=1)), "end": str(today + timedelta(days=1))}
+    looked = airflow.trigger("trace_backfill", **asked)
+    done = airflow.trigger("trace_backfill", **asked, what="reextract", dry_run=False)
+    for run, task, other in ((looked, "replay", "reextract"), (done, "reextract", "replay")):
+        assert airflow.wait("trace_backfill", run, RUN_SECONDS) == "success"
+        states = airflow.task_states("trace_backfill", run)
+        assert (states[task], states[other]) == ("success", "skipped")
+    pages = {run: airflow.page(f"/trace-warehouse/runs/trace_backfill/{run}").text for run in (looked, done)}
+    assert "Nothing that is on main" in pages[looked]
+    assert "lake.raw.trace_messages" in pages[done]
+    runs = set(world.table("raw.trace_messages", "run_id")["run_id"].to_pylist())
+    assert f"trace_backfill/{done}" in runs
+    assert f"trace_backfill/{looked}" not in runs
+
+
+def test_a_sensor_waits_in_the_triggerer_until_messages_come(world, airflow):
+    run = airflow.trigger("waiting")
+    until = time.monotonic() + 60
+    while airflow.task_states("waiting", run) != {"new_messages": "deferred"}:
+        assert time.monotonic() < until, airflow.task_states("waiting", run)
+        time.sleep(0.5)
+    generate(world.sandbox.namesrv, 20, world.traffic)
+    assert airflow.wait("waiting", run, 60) == "success"
+    xcom = f"/api/v2/dags/waiting/dagRuns/{run}/taskInstances/new_messages/xcomEntries/return_value"
+    unread = airflow.call("GET", xcom, params={"deserialize": True})["value"]
+    assert sum(unread.values()) > 0
+    assert all(queue.startswith("demo/") for queue in unread)
 
 
 def test_a_component_that_dies_is_named(world, airflow):
