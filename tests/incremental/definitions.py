@@ -278,7 +278,8 @@ def deliveries(cluster: Cluster, sent: Rows, attempted: Rows) -> Rows:
 
         first, last = min(of_delivery, key=order), max(of_delivery, key=order)
         ended = [(a, _finished_at(a)) for a in of_delivery]
-        succeeded_at = min((at for a, at in ended if a["outcome"] in ENDED_WELL and at), default=None)
+        successes = [(at, _is_client_time(a)) for a, at in ended if a["outcome"] in ENDED_WELL and at]
+        succeeded_at, ended_by_client = min(successes, default=(None, False))
         last_seen_at = max(at or a["occurred_at"] for a, at in ended)
         limit = 0 if is_broadcast else cluster.limits.max_retry_times
         given_up_at = last_seen_at + _max_delay(cluster) + _grace(cluster)
@@ -290,8 +291,13 @@ def deliveries(cluster: Cluster, sent: Rows, attempted: Rows) -> Rows:
             outcome = "exhausted"
         else:
             outcome = "retrying"
+        decided_at = {
+            "succeeded": succeeded_at or last["occurred_at"],
+            "not_returned": last["occurred_at"] + _consume_timeout(cluster) + _grace(cluster),
+            "exhausted": last_seen_at if (last["retry_times"] or 0) >= limit else given_up_at,
+        }
         publication = published.get(msg_id)
-        comparable = publication and publication["hour_source"] == first["hour_source"] == "event_time"
+        sent_by_client = publication is not None and publication["hour_source"] == "event_time"
         retries = [a["retry_times"] for a in of_delivery if a["retry_times"] is not None]
         unknown = not first["has_begin"] or (first["retry_times"] or 0) > 0 or first["outcome"] == "in_flight"
         found[msg_id, group, client] = {
@@ -305,13 +311,14 @@ def deliveries(cluster: Cluster, sent: Rows, attempted: Rows) -> Rows:
             "first_attempt_at": first["occurred_at"],
             "last_attempt_at": last["occurred_at"],
             "succeeded_at": succeeded_at,
+            "decided_at": decided_at.get(outcome),
             "hour": first["hour"],
             "is_published": publication is not None,
             "queue_wait_ms": _ms(first["begun_at"], publication["sent_at"])
-            if comparable and publication and first["begun_at"]
+            if publication and sent_by_client and first["hour_source"] == "event_time" and first["begun_at"]
             else None,
             "end_to_end_ms": _ms(succeeded_at, publication["sent_at"])
-            if comparable and publication and succeeded_at
+            if publication and sent_by_client and succeeded_at and ended_by_client
             else None,
             "unpublished_cause": None
             if publication
@@ -326,6 +333,13 @@ def _finished_at(attempt: Record) -> datetime | None:
     if attempt["begun_at"] is None or attempt["stated_cost_ms"] is None or attempt["stated_cost_ms"] < 0:
         return None
     return attempt["begun_at"] + timedelta(milliseconds=int(attempt["stated_cost_ms"]))
+
+
+def _is_client_time(attempt: Record) -> bool:
+    """Whether the end of an attempt is a time of the client: the SubAfter's, or that of its SubBefore and the cost."""
+    return attempt["ended_at"] is not None or (
+        attempt["has_begin"] and attempt["hour_source"] == "event_time"
+    )
 
 
 def _unpublished_cause(cluster: Cluster, msg_id: str, first: datetime, history_from: datetime | None) -> str:

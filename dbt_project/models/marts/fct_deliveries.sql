@@ -12,7 +12,8 @@ with attempts as (
         when attempts.stated_cost_ms between 0 and 100000000000
           then timestamp_millis(unix_millis(attempts.begun_at) + cast(attempts.stated_cost_ms as bigint))
       end
-    ) as finished_at
+    ) as finished_at,
+    attempts.ended_at is not null or (attempts.has_begin and attempts.hour_source = 'event_time') as is_client_time
   from {{ affected_attempts() }} as attempts
   left join {{ ref('int_broadcast_groups') }} as broadcast
     on attempts.cluster = broadcast.cluster and attempts.consumer_group = broadcast.consumer_group
@@ -48,7 +49,9 @@ folded as (
     ) as first_attempt,
     max(struct(coalesce(retry_times, 0) as retry_times, occurred_at, request_id, outcome)) as last_attempt,
     max(coalesce(finished_at, occurred_at)) as last_seen_at,
-    min(finished_at) filter (where outcome in ('success', 'timeout')) as succeeded_at,
+    min(struct(finished_at, is_client_time)) filter (
+      where outcome in ('success', 'timeout') and finished_at is not null
+    ) as first_success,
     sum(greatest(begin_copies - 1, 0) + greatest(end_copies - 1, 0)) as extra_copies,
     max(next_review_at) as attempts_review_at,
     max(change_seq) as change_seq
@@ -70,8 +73,7 @@ located as (
     publications.msg_id is not null as is_published,
     publications.published_at,
     publications.producer_client,
-    -- Only two clients' clocks are compared, never a client's with a broker's.
-    publications.hour_source = 'event_time' and folded.first_attempt.hour_source = 'event_time' as has_client_times,
+    publications.hour_source = 'event_time' as is_published_by_client_time,
     watermarks.watermark,
     history.history_from,
     case when folded.is_broadcast then 0 else coalesce(limits.max_retry_times, {{ max_retry_times() }}) end
@@ -121,14 +123,26 @@ select
   first_attempt.client,
   first_attempt.occurred_at as first_attempt_at,
   last_attempt.occurred_at as last_attempt_at,
-  succeeded_at,
+  first_success.finished_at as succeeded_at,
+  case outcome
+    when 'succeeded' then coalesce(first_success.finished_at, last_attempt.occurred_at)
+    when 'not_returned' then last_attempt.occurred_at + {{ limit(['consume_timeout', 'grace']) }}
+    when 'exhausted' then case when last_attempt.retry_times >= max_retry_times then last_seen_at else given_up_at end
+  end as decided_at,
   first_attempt.hour,
   first_attempt.hour_source,
   is_published,
   published_at,
   producer_client,
-  case when has_client_times then unix_millis(first_attempt.begun_at) - unix_millis(published_at) end as queue_wait_ms,
-  case when has_client_times then unix_millis(succeeded_at) - unix_millis(published_at) end as end_to_end_ms,
+  -- Only two clients' clocks are compared, never a client's with a broker's.
+  case
+    when is_published_by_client_time and first_attempt.hour_source = 'event_time'
+      then unix_millis(first_attempt.begun_at) - unix_millis(published_at)
+  end as queue_wait_ms,
+  case
+    when is_published_by_client_time and first_success.is_client_time
+      then unix_millis(first_success.finished_at) - unix_millis(published_at)
+  end as end_to_end_ms,
   case
     when is_published then null
     when first_attempt.occurred_at < history_from + {{ limit(['retry_horizon', 'max_delay']) }} then 'before_history'

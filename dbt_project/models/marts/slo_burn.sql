@@ -42,11 +42,11 @@ events as (
     'delivery_success' as indicator,
     topic,
     consumer_group,
-    last_attempt_at as known_at,
+    decided_at as known_at,
     outcome = 'succeeded' as is_success,
     cast(null as double) as latency_ms
   from {{ recent_rows(ref('fct_deliveries'), 'delivery_success', ref('slo_objectives')) }}
-  where outcome in ('succeeded', 'exhausted', 'not_returned')
+  where decided_at is not null
   union all
   select
     cluster,
