@@ -1,5 +1,5 @@
 -- Warns of clients whose records have a type or a number of fields that no known layout has.
-{{ config(severity='warn', meta={'tier': 'messaging'}) }}
+{{ config(severity='warn', meta={'tier': 'messaging', 'runbook': 'docs/runbooks/dbt_warnings.md'}) }}
 
 select
   cluster,

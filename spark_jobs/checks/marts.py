@@ -19,10 +19,14 @@ def completeness(run: Run) -> Iterator[Measured]:
     for row in _rows(
         run,
         """
-        select cluster, sum(records_seen) as seen, sum(records_estimated) as estimated
-        from lake.marts.trace_completeness join watermarks using (cluster)
-        where hour >= since and hour <= watermark and records_estimated is not null
-        group by cluster
+        with sums as (
+          select cluster, sum(pairs) as both, sum(ends_without_begin) as ends, sum(begins_without_end) as begins
+          from lake.marts.trace_completeness join watermarks using (cluster)
+          where hour >= since and hour <= watermark
+          group by cluster
+        )
+        select cluster, 2 * both + ends + begins as seen, 2 * (both + begins) * (both + ends) / both as estimated
+        from sums where both > 0
         """,
     ):
         yield rate(row.cluster, row.seen, row.estimated, "records arrived, by estimate", run.settings)

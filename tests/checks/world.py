@@ -148,7 +148,12 @@ def _marts(settings: Settings) -> None:
     ]
     add(settings, mart("topic_consumer_groups"), groups)
     for name, of_host, sick, well in (
-        ("trace_completeness", {}, {"records_seen": 70}, {"records_seen": 99}),
+        (
+            "trace_completeness",
+            {"pairs": 60},
+            {"ends_without_begin": 20, "begins_without_end": 20},
+            {"ends_without_begin": 1, "begins_without_end": 1},
+        ),
         ("duplicates", {"consumer_group": "g", "deliveries": 100}, {"duplicated": 20}, {"duplicated": 1}),
         (
             "orphan_rate",
@@ -158,7 +163,7 @@ def _marts(settings: Settings) -> None:
         ),
         ("clock_skew", {"client": "10.0.0.7@11"}, {"lead_ms": 45_000}, {"lead_ms": 7, "max_skew_ms": 3}),
     ):
-        of_host = {"hour": hour, "records_estimated": 100.0} | of_host
+        of_host = {"hour": hour} | of_host
         old = {"cluster": "well", **of_host, **sick, "hour": ago(days=2)}  # before the window
         rows = [{"cluster": "sick", **of_host, **sick}, {"cluster": "well", **of_host, **well}, old]
         add(settings, mart(name), rows)

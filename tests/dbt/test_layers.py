@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
+from spark_jobs.checks.registry import CHECKS
 from spark_jobs.publish import models
 from spark_jobs.publish.inputs import Inputs
-from spark_jobs.settings import Limits
+from spark_jobs.settings import PROJECT, Limits
 
 # Rows of one message or attempt, not counts of them.
 OTHER_FACTS = ("orphaned_messages",)
@@ -87,15 +88,40 @@ def without_description(manifest: Manifest) -> Iterator[str]:
                 yield f"{node['name']}.{name}"
 
 
-def without_owner_or_tier(manifest: Manifest) -> Iterator[str]:
-    """Data tests and marts that do not say whose they are and how much depends on them."""
-    told = nodes(manifest, "test") | {
+def without_owner_tier_or_runbook(manifest: Manifest) -> Iterator[str]:
+    """Data tests and marts that do not say whose they are and how much depends on them; tests also what to do."""
+    tellers = nodes(manifest, "test") | {
         key: node for key, node in nodes(manifest, "model").items() if node["path"].startswith("marts/")
     }
-    for node in told.values():
+    for node in tellers.values():
         meta = node["config"]["meta"]
-        if not meta.get("owner") or meta.get("tier") not in ("integrity", "messaging"):
+        told = meta.get("owner") and meta.get("tier") in ("integrity", "messaging")
+        if node["resource_type"] == "test":
+            told = told and (PROJECT / meta.get("runbook", "missing")).is_file()
+        if not told:
             yield node["name"]
+
+
+def without_a_view_by_day(manifest: Manifest) -> Iterator[str]:
+    """Marts by hour that no view sums to days."""
+    names = {node["name"] for node in nodes(manifest, "model").values()}
+    for key, node in nodes(manifest, "model").items():
+        by_hour = layer(manifest, key) == "mart" and node["config"].get("replaces") == "hour"
+        if by_hour and f"{node['name']}_daily" not in names:
+            yield node["name"]
+
+
+def without_exposure(manifest: Manifest) -> Iterator[str]:
+    """Marts that nobody looks at, and checks of the marts that no exposure stands for."""
+    exposures = manifest["exposures"].values()
+    read = {key for exposure in exposures for key in exposure["depends_on"]["nodes"]}
+    for key, node in nodes(manifest, "model").items():
+        if layer(manifest, key) == "mart" and key not in read:
+            yield node["name"]
+    names = {exposure["name"] for exposure in exposures}
+    for check in CHECKS:
+        if check.table.startswith("marts.") and f"alert_{check.name}" not in names:
+            yield check.name
 
 
 def without_grain(manifest: Manifest) -> Iterator[str]:
@@ -128,7 +154,9 @@ RULES = [
     reads_beside_its_layer,
     without_contract,
     without_description,
-    without_owner_or_tier,
+    without_owner_tier_or_runbook,
+    without_a_view_by_day,
+    without_exposure,
     without_grain,
     reads_the_clock,
 ]
@@ -176,6 +204,24 @@ def _loses_its_tier(manifest: Manifest) -> None:
     next(iter(nodes(manifest, "test").values()))["config"]["meta"] = {"owner": "trace-warehouse"}
 
 
+def _loses_its_runbook(manifest: Manifest) -> None:
+    next(iter(nodes(manifest, "test").values()))["config"]["meta"]["runbook"] = "docs/runbooks/none.md"
+
+
+def _loses_its_days(manifest: Manifest) -> None:
+    del manifest["nodes"]["model.trace_warehouse.orphan_rate_daily"]
+
+
+def _loses_its_alert(manifest: Manifest) -> None:
+    del manifest["exposures"]["exposure.trace_warehouse.alert_orphan_rate"]
+
+
+def _is_read_by_nobody(manifest: Manifest) -> None:
+    manifest["exposures"]["exposure.trace_warehouse.messaging_health"]["depends_on"]["nodes"].remove(
+        "model.trace_warehouse.retries"
+    )
+
+
 def _loses_its_grain(manifest: Manifest) -> None:
     for key, test in nodes(manifest, "test").items():
         if test.get("attached_node") == "model.trace_warehouse.orphan_rate":
@@ -195,8 +241,12 @@ def _asks_the_time(manifest: Manifest) -> None:
         (without_contract, _loses_its_contract),
         (without_contract, _loses_a_type),
         (without_description, _loses_a_description),
-        (without_owner_or_tier, _loses_its_owner),
-        (without_owner_or_tier, _loses_its_tier),
+        (without_owner_tier_or_runbook, _loses_its_owner),
+        (without_owner_tier_or_runbook, _loses_its_tier),
+        (without_owner_tier_or_runbook, _loses_its_runbook),
+        (without_a_view_by_day, _loses_its_days),
+        (without_exposure, _loses_its_alert),
+        (without_exposure, _is_read_by_nobody),
         (without_grain, _loses_its_grain),
         (reads_the_clock, _asks_the_time),
     ],

@@ -44,18 +44,6 @@ summed as (
     sum(attempts_without_pub) as attempts_without_pub
   from counted
   group by cluster, client_host, hour
-),
-
-estimated as (
-  select
-    *,
-    2 * pairs + ends_without_begin + begins_without_end as records_seen,
-    -- Lincoln and Petersen: twice the attempts that the begins and the ends, each a sample of them, tell of.
-    2 * (pairs + begins_without_end) * (pairs + ends_without_begin) / nullif(pairs, 0) as records_estimated
-  from summed
 )
 
-select
-  *,
-  records_estimated - records_seen as records_lost_estimated
-from estimated
+{{ with_estimated_loss('summed') }}
