@@ -18,6 +18,7 @@ from spark_jobs.checks.evaluate import refusing
 from spark_jobs.checks.registry import of_stage
 from spark_jobs.failures import told
 from spark_jobs.ingest.positions import booked
+from spark_jobs.maintenance.retention import dropped_before
 from spark_jobs.publish import report
 from spark_jobs.publish.inputs import Inputs, Published
 from spark_jobs.publish.marts import build_and_publish, recover, row_counts
@@ -74,7 +75,8 @@ def main(argv: list[str] | None = None) -> int:
     report.recovered(recover(spark, catalog))
     published = None if args.full_refresh else Published.of(settings)
     events = booked(spark, settings, tables.EVENTS)
-    inputs = Inputs.of(events, settings.limits, published)
+    kept_from = dropped_before(settings, tables.EVENTS.name)
+    inputs = Inputs.of(events, settings.limits, published, kept_from=kept_from)
     if inputs is None:
         report.nothing_merged()
         return 0

@@ -6,6 +6,11 @@
   {{ var('change_seq_to') | int }}
 {%- endmacro %}
 
+{# Whether the records behind a row of that hour are all there: retention may have dropped them from events, and then the row stays as it is. #}
+{% macro has_its_records(hour) -%}
+  {% if var('kept_from', none) %}{{ hour }} >= timestamp '{{ var('kept_from') }}'{% else %}true{% endif %}
+{%- endmacro %}
+
 {# A limit in seconds as an interval; several names are summed. #}
 {% macro limit(names) -%}
   {%- set seconds = namespace(total=0) -%}

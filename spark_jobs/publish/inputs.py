@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -63,6 +63,7 @@ class Inputs:
         limits: the limits that the definitions name.
         definitions: digest of the models and limits.
         change_seq_from: the build takes up what came after it; None for a full refresh.
+        kept_from: retention has dropped older records from events; None: nothing was dropped.
     """
 
     change_seq_to: int
@@ -70,10 +71,16 @@ class Inputs:
     limits: Limits
     definitions: str = ""
     change_seq_from: int | None = None
+    kept_from: datetime | None = None
 
     @classmethod
     def of(
-        cls, events: Booked, limits: Limits, published: Published | None, project: Path = DBT_PROJECT
+        cls,
+        events: Booked,
+        limits: Limits,
+        published: Published | None,
+        project: Path = DBT_PROJECT,
+        kept_from: datetime | None = None,
     ) -> Inputs | None:
         """The inputs for what events holds now; None if nothing was merged yet.
 
@@ -84,12 +91,12 @@ class Inputs:
             return None
         marks = watermarks(events.positions)
         definitions = digest(project, limits)
-        inputs = cls(events.change_seq, marks, limits, definitions)
+        inputs = cls(events.change_seq, marks, limits, definitions, kept_from=kept_from)
         if published is None or published.definitions != definitions:
             return inputs
         if any(inputs.marks.get(cluster, "") < mark for cluster, mark in published.watermarks.items()):
             return inputs
-        return cls(events.change_seq, marks, limits, definitions, published.change_seq_to)
+        return replace(inputs, change_seq_from=published.change_seq_to)
 
     @property
     def marks(self) -> dict[str, str]:
@@ -107,6 +114,7 @@ class Inputs:
             "change_seq_from": self.change_seq_from,
             "change_seq_to": self.change_seq_to,
             "watermarks": self.marks,
+            "kept_from": str(self.kept_from) if self.kept_from else None,
             **_model_limits(self.limits),
         }
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 
 import pytest
 
@@ -124,20 +124,83 @@ def test_send_latency_is_what_the_clients_measured(world, record):
             assert row["max_ms"] <= measured[row["topic"]] + 1
 
 
-def test_first_attempts(world, record):
-    first: dict[tuple[str, str], str] = {}
+@pytest.fixture(scope="module")
+def calls(record) -> dict[tuple[str, str], list[dict]]:
+    """By group and message the traced calls of a listener, first to last; broadcast groups are left out."""
+    found: dict[tuple[str, str], list[dict]] = defaultdict(list)
     for consume in record.consumes:
-        if consume["traced"] and not consume["broadcast"] and consume["reconsume_times"] == 0:
-            key = (consume["consumer_group"], consume["msg_id"])
-            # An orderly listener that suspends sees the message again with the same count.
-            if key not in first or consume["begin_ms"] < first[key][0]:
-                first[key] = (consume["begin_ms"], consume["outcome"])
-    expected = Counter((group, outcome == "success") for (group, _), (_, outcome) in first.items())
-    deliveries = world.table("marts.fct_deliveries").to_pylist()
-    found = Counter(
-        (d["consumer_group"], d["is_first_attempt_success"]) for d in deliveries if not d["is_broadcast"]
-    )
+        if consume["traced"] and not consume["broadcast"]:
+            found[consume["consumer_group"], consume["msg_id"]].append(consume)
+    return {
+        key: sorted(each, key=lambda call: (call["reconsume_times"], call["begin_ms"]))
+        for key, each in found.items()
+    }
+
+
+def ended_well(of_delivery: list[dict]) -> bool:
+    return any(call["outcome"] in ("success", "timeout") for call in of_delivery)
+
+
+def test_deliveries(world, calls):
+    """Message by message and group: how often it was called, again and in vain, and how it ended."""
+    expected = {}
+    for key, of_delivery in calls.items():
+        counts = [call["reconsume_times"] for call in of_delivery]
+        first = of_delivery[0]["outcome"] == "success" if counts[0] == 0 else None
+        duplicates = len(counts) - len(set(counts))
+        expected[key] = (len(counts), max(counts), duplicates, first, ended_well(of_delivery))
+    deliveries = [d for d in world.table("marts.fct_deliveries").to_pylist() if not d["is_broadcast"]]
+    found = {
+        (d["consumer_group"], d["msg_id"]): (
+            *(d["attempts"], d["retries"], d["duplicates"], d["is_first_attempt_success"]),
+            d["outcome"] == "succeeded",
+        )
+        for d in deliveries
+    }
+    assert len(found) == len(deliveries)
     assert found == expected
+    # The ones that never ended well wait for their next try, or their group has given them up.
+    assert {d["outcome"] for d in deliveries} - {"succeeded"} <= {"retrying", "exhausted"}
+    for mart, columns in (
+        ("retries", ("deliveries", "attempts", "retries")),
+        ("duplicates", ("deliveries", "attempts", "duplicates")),
+    ):
+        sums = dict.fromkeys(columns, 0)
+        for row in world.table(f"marts.{mart}").to_pylist():
+            sums = {column: total + row[column] for column, total in sums.items()}
+        of_all = [sum(each) for each in zip(*((1, *e[:3]) for e in expected.values()), strict=True)]
+        by_name = dict(zip(("deliveries", "attempts", "retries", "duplicates"), of_all, strict=True))
+        assert sums == {column: by_name[column] for column in columns}, mart
+
+
+def test_every_message_is_in_the_state_that_it_came_to(world, record, calls):
+    last_state = {t["msg_id"]: t["state"] for t in sorted(record.transactions, key=lambda t: t["at_ms"])}
+    of_message = defaultdict(list)
+    for (_, msg_id), of_delivery in calls.items():
+        of_message[msg_id].append(ended_well(of_delivery))
+    heard = {c["msg_id"] for c in record.consumes if c["traced"]}
+    expected = {}
+    for send, msg_id in messages(record.sends):
+        if send["kind"] in ("unconsumed", "filtered"):
+            state = "orphaned"
+        elif send["kind"] == "transaction" and last_state[msg_id] != "commit":
+            state = "withheld"
+        elif send["kind"] == "batch" and send["release"] == NEWEST.version:
+            state = "untraced"
+        else:
+            assert msg_id in heard, send
+            state = "consumed" if all(of_message[msg_id]) else "not yet"
+        expected[send["topic"], msg_id] = state
+    published = {msg_id for _, msg_id in expected}
+    expected |= {(None, msg_id): "unpublished" for msg_id in heard - published}
+    found = {
+        (row["topic"], row["msg_id"]): "not yet" if row["state"] in ("open", "failed") else row["state"]
+        for row in world.table("marts.fct_messages").to_pylist()
+    }
+    assert found == expected
+    assert set(expected.values()) == {
+        *("orphaned", "withheld", "untraced", "consumed", "not yet", "unpublished")
+    }
 
 
 def test_broadcast_deliveries_have_one_row_a_client(world, record):
@@ -171,8 +234,12 @@ def test_orphans_and_their_causes(world, record):
         causes = {cause for (msg_id, _), cause in found.items() if msg_id == send["msg_id"]}
         state = last_state[send["msg_id"]]
         assert causes == ({expected[state]} if state in expected else set()), send
-    one_way = {send["msg_id"] for send in by_kind["one_way"]}
-    assert not one_way & {msg_id for msg_id, _ in found}
+    # What was sent in any other way was consumed, by every group that should have.
+    missing = {msg_id for send in by_kind["batch"] for msg_id in send["msg_ids"]}
+    missing |= {
+        send["msg_id"] for kind in ("unconsumed", "filtered", "transaction") for send in by_kind[kind]
+    }
+    assert {msg_id for msg_id, _ in found} <= missing
 
     lost = {row["msg_id"] for row in rows if row["counts_in_orphan_rate"]}
     assert lost == {send["msg_id"] for send in by_kind["filtered"]}
@@ -191,6 +258,15 @@ def test_transactions(world, record):
     }
     rows = world.table("marts.fct_transactions").to_pylist()
     assert {row["msg_id"]: row["transaction_state"] for row in rows} == expected
+
+    column_of = {"commit": "committed", "rollback": "rolled_back", "unknown": "state_unknown"}
+    counts = Counter(column_of[state] for state in expected.values())
+    ends = [t for t in record.transactions if t["traced"]]
+    counts |= {"transaction_ends": len(ends), "checks_answered": sum(t["check"] for t in ends)}
+    sums = Counter()
+    for row in world.table("marts.transaction_outcomes").to_pylist():
+        sums.update({column: row[column] for column in counts})
+    assert sums == counts
 
 
 def test_what_a_transactional_producer_of_4_5_2_sent_was_consumed_and_never_published(world, record):

@@ -26,6 +26,21 @@ from tests.incremental import definitions
 from tests.incremental.histories import WATERMARK, History, drawn
 
 BATCHES = 3
+OF_PLACE = (
+    *(
+        "trace_topic",
+        "broker",
+        "queue_id",
+        "epoch",
+        "queue_offset",
+        "record_index",
+        "store_time",
+        "born_host",
+    ),
+    *("decoder_version", "change_seq"),
+)
+# It never forgets an hour, also where a replay took the last record away.
+ONLY_GROWS = "intermediate.int_message_hours"
 HISTORIES = int(os.environ.get("TRACE_SOAK_HISTORIES", "120"))
 SEED = int(os.environ.get("TRACE_SOAK_SEED", "1"))
 
@@ -74,6 +89,42 @@ def build(spark, catalog, settings, state, published):
     return inputs
 
 
+def decoded_anew(histories: dict[str, History], change_seq: int) -> list[dict[str, Any]]:
+    """Replay a fifth of the trace messages of earlier batches, in the histories; returns the records that are no more.
+
+    One record is gone, is Invalid, is of another message, or there is one more.
+    """
+    dice = random.Random(SEED)
+    replaced = []
+    for cluster, history in histories.items():
+        offsets = sorted({row["queue_offset"] for row in history.records if row["change_seq"] < change_seq})
+        chosen = set(dice.sample(offsets, (len(offsets) + 4) // 5))
+        old = [row for row in history.records if row["queue_offset"] in chosen]
+        history.records = [row for row in history.records if row["queue_offset"] not in chosen]
+        replaced += [row | {"cluster": cluster, "change_seq": change_seq} for row in old]
+        for _, message in groupby(old, key=lambda row: row["queue_offset"]):
+            *rest, last = ({**row, "change_seq": change_seq} for row in message)
+            place = {name: last[name] for name in OF_PLACE}
+            invalid = (
+                dict.fromkeys(last) | place | {"record_type": "Invalid", "invalid_reason": "field_count:3"}
+            )
+            other = last | {"msg_id": f"m{dice.randrange(8)}"}
+            one_more = other | {"record_index": last["record_index"] + 1}
+            history.records += [*rest, *dice.choice([[], [invalid], [other], [last, one_more]])]
+    return replaced
+
+
+def replace_records(spark, replaced: list[dict[str, Any]]) -> None:
+    """What a replay does to events and its book, but for the new records."""
+    spark.createDataFrame(
+        [Row(**{name: row[name] for name in tables.REPLACED_RECORDS.column_names}) for row in replaced],
+        tables.REPLACED_RECORDS.schema,
+    ).createOrReplaceTempView("replaced")
+    same = " and ".join(f"t.{name} = s.{name}" for name in ("cluster", "queue_offset", "record_index"))
+    spark.sql(f"merge into {tables.EVENTS.full_name} t using replaced s on {same} when matched then delete")
+    spark.table("replaced").writeTo(tables.REPLACED_RECORDS.full_name).append()
+
+
 def book_gaps(spark, histories: dict[str, History]) -> None:
     row = Row(*tables.INGEST_GAPS.column_names)
     gaps = [
@@ -87,10 +138,12 @@ def book_gaps(spark, histories: dict[str, History]) -> None:
 
 @pytest.fixture(scope="module")
 def built(empty_lake, catalog, settings, state) -> Built:
-    """All histories in batches, the watermarks moving; then the same anew."""
+    """All histories in batches, the watermarks moving, the last with a replay of earlier ones; then the same anew."""
     spark = empty_lake
     histories = {f"h{n:04}": history for n, history in enumerate(drawn(HISTORIES, BATCHES, SEED))}
     for number, story in enumerate(dealt(whole_day().rows, SEED), start=1):
+        if number == BATCHES:
+            replace_records(spark, decoded_anew(histories, number))
         rows = [row | {"change_seq": number} for row in story]
         rows += [
             row | {"cluster": cluster}
@@ -118,7 +171,9 @@ def built(empty_lake, catalog, settings, state) -> Built:
 
 @pytest.mark.timeout(3600)
 def test_batches_equal_a_full_refresh(built):
-    assert {table: rows for table, rows in built.in_batches.items() if rows != built.anew[table]} == {}
+    different = {table for table, rows in built.in_batches.items() if rows != built.anew[table]}
+    assert different <= {ONLY_GROWS}
+    assert set(built.in_batches[ONLY_GROWS]) >= set(built.anew[ONLY_GROWS])
     assert [table for table, rows in built.anew.items() if not rows] == [
         "marts.slo_burn"
     ]  # no objective is stated

@@ -1,5 +1,5 @@
 -- One row a message whose deliveries, orphans and summary are computed anew: the changed ones, and those that depend on a
--- context that changed. Such changes are rare, so published tables are read only for the kinds that there are.
+-- context that changed, as far back as events are kept. Such changes are rare, so published tables are read only for the kinds that there are.
 {{ config(materialized='working_table', schema='changes', enabled=is_change_run()) }}
 {%- set kinds = context_changes() %}
 
@@ -19,7 +19,9 @@ from {{ working_table('int_changed_messages') }}
       and messages.cluster = changes.cluster
       and messages.topic = changes.topic
       and messages.published_at between changes.changed_from and changes.changed_to
-  where messages.is_published and messages.hour >= timestamp '{{ kinds['expected'] }}'
+  where
+    messages.is_published and messages.hour >= timestamp '{{ kinds['expected'] }}'
+    and {{ has_its_records('messages.hour') }}
 {% endif %}
 {% if 'broadcast' in kinds %}
   union
@@ -32,6 +34,7 @@ from {{ working_table('int_changed_messages') }}
       changes.kind = 'broadcast'
       and deliveries.cluster = changes.cluster
       and deliveries.consumer_group = changes.consumer_group
+  where {{ has_its_records('deliveries.hour') }} and {{ has_its_records('coalesce(deliveries.published_at, deliveries.hour)') }}
 {% endif %}
 {% if 'history' in kinds %}
   union
@@ -45,6 +48,7 @@ from {{ working_table('int_changed_messages') }}
       and deliveries.cluster = changes.cluster
       and deliveries.first_attempt_at
       between changes.changed_from and changes.changed_to + {{ limit(['retry_horizon', 'max_delay']) }}
+  where {{ has_its_records('deliveries.hour') }} and {{ has_its_records('coalesce(deliveries.published_at, deliveries.hour)') }}
 {% endif %}
 {% if 'gap' in kinds %}
   union
@@ -57,4 +61,5 @@ from {{ working_table('int_changed_messages') }}
       changes.kind = 'gap'
       and orphaned.cluster = changes.cluster
       and {{ can_be_in_gap('orphaned', 'changes.changed_from', 'changes.changed_to') }}
+  where {{ has_its_records('orphaned.hour') }}
 {% endif %}
