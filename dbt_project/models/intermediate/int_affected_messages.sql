@@ -1,5 +1,6 @@
 -- One row a message whose deliveries, orphans and summary are computed anew: the changed ones, and those that depend on a
--- context that changed, as far back as events are kept. Such changes are rare, so published tables are read only for the kinds that there are.
+-- context that changed, as far back as events are kept. Such changes are rare, so published tables are read only for the kinds
+-- that there are.
 {{ config(materialized='working_table', schema='changes', enabled=is_change_run()) }}
 {%- set kinds = context_changes() %}
 
