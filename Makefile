@@ -115,6 +115,10 @@ reextract: setup ## read messages from the brokers again; FROM=… TO=… (store
 maintain: setup ## retention, compaction, expiry of snapshots and files, by the policy in spark_jobs/settings.py [DRY_RUN=1]
 	@$(RUN) spark_jobs.maintain $(if $(DRY_RUN),--dry-run)
 
+.PHONY: history-tests
+history-tests: setup ## the tests of the published marts, over all their rows
+	@$(RUN) spark_jobs.history_tests
+
 .PHONY: erase
 erase: setup ## erase a key, group or message of a cluster from all tables and snapshots; KEY=… or GROUP=… or MSG_ID=… [CLUSTER=…] [DRY_RUN=1]
 	@$(RUN) spark_jobs.erase --cluster "$(CLUSTER)" $(if $(KEY),--key "$(KEY)") $(if $(GROUP),--group "$(GROUP)") \

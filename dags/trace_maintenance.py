@@ -1,14 +1,16 @@
-"""Keep the tables small and no older than they may be.
+"""Keep the tables small and no older than they may be, and test all that is in the marts.
 
 **Makes** no data: drops rows past their retention, rewrites small files and manifests, expires snapshots, drops
 branches and files of runs that died. The policy is one table, `UPKEEP` in `spark_jobs/settings.py`; `make maintain
-DRY_RUN=1` shows what it would do. What is dropped stands in `lake.ops.retention`.
+DRY_RUN=1` shows what it would do. What is dropped stands in `lake.ops.retention`. `history_tests` runs the marts' tests over all
+rows, where a build tests those that it writes, and changes nothing.
 
 **Starts** once a day. Each task takes the slot of the pool whose jobs write its tables, so it is never at work while they
 publish. Should both be at it all the same, one is refused by the compare-and-set and nothing is lost.
 
 **Fails** when messages would be dropped from raw that are not merged yet, or when a compaction did not leave the rows as
-they were. The other tables are kept all the same.
+they were. The other tables are kept all the same. `history_tests` fails when a test finds rows
+(docs/runbooks/history_tests.md).
 
 **What to do**: the task's log ends with a line for each table and says which one failed and why. Clear the task, or
 leave it to the next day: nothing depends on it soon.
@@ -52,6 +54,15 @@ def trace_maintenance() -> None:
             conf=submit_conf(Settings()),
             pool=pool,
         )
+    SparkSubmitOperator(
+        task_id="history_tests",
+        name="trace history tests",
+        application=str(PROJECT / "spark_jobs" / "history_tests.py"),
+        application_args=["--run-id", "{{ dag.dag_id }}/{{ run_id }}"],
+        conn_id="spark_default",
+        conf=submit_conf(Settings()),
+        pool="lake_marts",
+    )
 
 
 trace_maintenance()

@@ -20,8 +20,8 @@ and `spark_jobs/settings.py`; a test fails when it is out of date.
 TAIL = """
 **Class.** A failed `integrity` check stops the publication of the marts: readers keep the last good ones. `messaging` and
 `freshness` checks never stop it. **Made by**: `merge` checks are made by the merge job, `gate` checks between the build of
-the marts and their publication, `marts` checks after it, `watchdog` checks by `trace_watchdog` without Spark, `airflow`
-ones by the callbacks of Airflow's tasks and by the watchdog of itself.
+the marts and their publication, `marts` checks after it, `history` checks once a day by `trace_maintenance`, `watchdog`
+checks by `trace_watchdog` without Spark, `airflow` ones by the callbacks of Airflow's tasks and by the watchdog of itself.
 
 **Settings** (section `checks`): the limits above; `of_entity` sets the limit of one entity, as in
 `{"orphan_rate:prod/orders/mail-service" = 0.05}`; `severity` sets a check's severity; `off` names checks that are not

@@ -15,8 +15,9 @@ if TYPE_CHECKING:  # the watchdog starts neither
     from spark_jobs.publish.models import Build
 
 Class = Literal["integrity", "messaging", "freshness"]
-# Who makes a check: the merge, the marts job before (gate) or after it publishes, the watchdog, or Airflow's callbacks.
-Stage = Literal["merge", "gate", "marts", "watchdog", "airflow"]
+# Who makes a check: the merge, the marts job before (gate) or after it publishes, the daily test of all marts (history),
+# the watchdog, or Airflow's callbacks.
+Stage = Literal["merge", "gate", "marts", "history", "watchdog", "airflow"]
 
 
 @dataclass(frozen=True)

@@ -70,6 +70,11 @@ CHECKS = (
         build.dbt_warnings,
     ),
     Check(
+        *("history_tests", "marts", "integrity", "critical", "pipeline", "history"),
+        "a test of the published marts fails over all their rows",
+        build.dbt_tests,
+    ),
+    Check(
         *("unknown_layouts", "marts.invalid_records", "messaging", "warning", "pipeline", "marts"),
         "clients write records of a type or a number of fields that no known layout has",
         marts.unknown_layouts,

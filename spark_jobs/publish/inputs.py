@@ -98,6 +98,12 @@ class Inputs:
             return inputs
         return replace(inputs, change_seq_from=published.change_seq_to)
 
+    @classmethod
+    def over_all(cls, published: Published, limits: Limits) -> Inputs:
+        """The inputs under which the published marts, all rows of them, would be built."""
+        marks = {cluster: _ms(mark) for cluster, mark in published.watermarks.items()}
+        return cls(published.change_seq_to, marks, limits, published.definitions)
+
     @property
     def marks(self) -> dict[str, str]:
         """The watermarks as the models read them."""
@@ -144,3 +150,7 @@ def _model_limits(limits: Limits) -> dict[str, int]:
 
 def _utc(ms: int) -> str:
     return f"{datetime.fromtimestamp(ms / 1000, UTC):%Y-%m-%d %H:%M:%S.%f}"[:-3]
+
+
+def _ms(utc: str) -> int:
+    return round(datetime.fromisoformat(utc).replace(tzinfo=UTC).timestamp() * 1000)

@@ -58,6 +58,23 @@ def published(built: Build, rows: dict[str, int], seconds: float) -> None:
     )
 
 
+def tested(done: Build | None) -> None:
+    """Print what failed of the tests of all rows."""
+    if done is None:
+        _console.print(
+            "no marts of these models and limits are published: the next build makes and tests all rows"
+        )
+        return
+    for node in done.failures:
+        _console.print(f"[bold red]failed[/] {node.name}: {escape(node.message[:1000])}")
+    if done.error:
+        _console.print(f"[bold red]dbt:[/] {escape(done.error)}")
+    _console.print(
+        f"{len(done.nodes) - len(done.failures)} of {len(done.nodes)} tests passed or warned; dbt {done.seconds:.1f} s",
+        highlight=False,
+    )
+
+
 def refused(built: Build, state: str) -> None:
     """Print what failed, and that readers see the marts as they were."""
     table = Table(title="not published: the marts are as they were", title_justify="left", show_lines=True)

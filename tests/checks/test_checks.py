@@ -52,6 +52,7 @@ CASES = {
     "body_errors": Case(f"sick/{SICK.trace_topic}", 1, None),
     "invalid_rate": Case(f"sick/{SICK.trace_topic}", 9 / 24, f"well/{SICK.trace_topic}"),
     "dbt_tests": Case("bad_test", 3, "good_test"),
+    "history_tests": Case("bad_test", 3, "good_test"),
     "row_count_drop": Case("marts.fct_sends", 0.5, "marts.fct_consume_attempts"),
     "dbt_warnings": Case("warning_test", 2, None),
     "unknown_layouts": Case("sick/field_count:99", 4, None),
@@ -145,7 +146,7 @@ def test_only_integrity_forbids_a_publication(found):
     refused = refusing(found.values())
     assert {line.partition(" ")[0].rstrip(":") for line in refused} == {
         *("offsets_contiguous", "raw_map_is_data", "events_map_is_data", "raw_is_in_events"),
-        *("dbt_tests", "row_count_drop"),
+        *("dbt_tests", "history_tests", "row_count_drop"),
     }
     assert not replace(BUILD, nodes=[], refused=refused).passed
     assert Build([], [], 1.0).passed

@@ -1,0 +1,50 @@
+"""The daily tests of all rows find what no build writes any more."""
+
+from __future__ import annotations
+
+import pytest
+
+from spark_jobs import history_tests
+from spark_jobs.publish import branches
+
+
+def verdicts(marts, run: str) -> dict[str, bool]:
+    """By test, as booked."""
+    rows = (
+        marts.table("lake.ops.check_results").where(f"run = '{run}' and `check` = 'history_tests'").collect()
+    )
+    return {row.entity: row.passed for row in rows}
+
+
+@pytest.fixture
+def doubled(marts, catalog):
+    """A row of a mart stands there twice."""
+    head = branches.heads(catalog, "marts.retries")["main"]
+    marts.sql("insert into lake.marts.retries select * from lake.marts.retries limit 1")
+    yield
+    marts.sql(f"call lake.system.set_current_snapshot('lake.marts.retries', {head})")
+
+
+def test_what_is_published_passes(marts, settings):
+    tested = history_tests.over_all_rows(marts, settings, "well")
+    assert tested is not None
+    assert tested.passed
+    found = verdicts(marts, "well")
+    assert set(found.values()) == {True}
+    assert {"facts_add_up_to_marts", "clusters_have_watermarks"} < set(found)
+    assert sum(name.startswith("grain_") for name in found) > 20
+
+
+def test_a_row_that_stands_twice_is_found(marts, settings, doubled):
+    tested = history_tests.over_all_rows(marts, settings, "sick")
+    assert tested is not None
+    assert not tested.passed
+    failed = {name for name, passed in verdicts(marts, "sick").items() if not passed}
+    assert "facts_add_up_to_marts" in failed
+    assert any(name.startswith("grain_retries") for name in failed)
+    assert len(failed) == 2
+
+
+def test_marts_of_other_models_wait_for_the_next_build(marts, settings):
+    other = settings.model_copy(update={"limits": settings.limits.model_copy(update={"grace_seconds": 1})})
+    assert history_tests.over_all_rows(marts, other, "other") is None
