@@ -19,7 +19,7 @@ from sandbox.scheduler import PASSWORDS, Airflow, password_of
 from sandbox.traffic import generate
 from sandbox.up import State
 from tests.e2e.conftest import World
-from tests.lineage_sink import Sink, wrote
+from tests.lineage_sink import Event, Sink, wrote
 
 RUN_SECONDS = 1200
 PORT = 20_917
@@ -142,14 +142,21 @@ def test_trace_ingest_starts_trace_marts_when_records_came_and_only_then(world, 
     assert started_by_records(airflow) == started
 
 
-def test_lineage_says_which_task_started_the_job_that_wrote_a_table(world, airflow, sink):
+def test_lineage_leads_from_a_table_to_the_task_that_wrote_it(world, airflow, sink):
+    """A query's event names its Spark application as parent, and that one's the task."""
+
+    def parent(event: Event) -> Event:
+        return event["run"]["facets"]["parent"]
+
     for table, task in {
         "raw.trace_messages": "trace_ingest.extract",
         "events.trace_records": "trace_ingest.merge",
         "marts.consumer_group_success": "trace_marts.build",
     }.items():
-        parents = {e["run"]["facets"]["parent"]["job"]["name"] for e in sink.wait_for(wrote(table), 30)}
-        assert parents == {task}, table
+        applications = {parent(event)["run"]["runId"] for event in sink.wait_for(wrote(table), 30)}
+        assert applications, table
+        told = [event for event in sink.events if event["run"]["runId"] in applications]
+        assert {parent(event)["job"]["name"] for event in told} == {task}, table
 
 
 def test_trace_backfill_reads_again_what_its_form_asks_for_and_its_page_shows_it(world, airflow):
