@@ -1,9 +1,9 @@
 """Look after the other DAGs, without Spark and whatever became of them.
 
 **Makes** the freshness checks (`lake.ops.check_results`): how long ago ingest and marts published, how far they are
-behind the clock, what waits at the brokers and how soon these delete it. Sends again to Alertmanager what is open in
-`lake.ops.alerts`, and to every sink what could not be delivered before. If all went well it asks
-`alerts.heartbeat_url`: the dead-man's switch outside tells people when that stays away.
+behind the clock; then, when people are told of that, what waits at the brokers and how soon these delete it. Sends
+again to Alertmanager what is open in `lake.ops.alerts`, and to every sink what could not be delivered before. If all
+went well it asks `alerts.heartbeat_url`: the dead-man's switch outside tells people when that stays away.
 
 **Fails** when its checks cannot be made or booked, or a sink or the switch does not answer. It has then told the
 sinks that do, as alert `watchdog`; its state stands in `$TRACE_HOME/watchdog`.

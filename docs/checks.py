@@ -90,7 +90,9 @@ def _row(check: Check) -> str:
     if check.limit:
         side = "more than" if check.fails == "above" else "less than"
         limit = f"{side} `{check.limit}` ({Checks.model_fields[check.limit].default:,g})"
-    made_by = "merge, gate" if check.stage == "merge" and check.kind == "integrity" else check.stage
+    made_by = {"brokers": "watchdog"}.get(check.stage, check.stage)
+    if check.stage == "merge" and check.kind == "integrity":
+        made_by = "merge, gate"
     name = f"[{check.name}](runbooks/{check.name}.md)"
     cells = (
         name,

@@ -6,12 +6,19 @@ from spark_jobs.settings import Cluster
 
 
 def credentials(cluster: Cluster) -> dict[str, str]:
-    """Templates of the variables that hold the cluster's secrets; Airflow masks what comes of them."""
+    """Templates of the variables that hold the cluster's secrets; Airflow masks what comes of them.
+
+    A connection that is not there leaves them empty: the job then says which secret it lacks, and does what needs none.
+    """
     if not cluster.airflow_conn_id:
         return {}
-    connection = f"conn.get('{cluster.airflow_conn_id}')"
+    found = f"{{% set found = conn.get('{cluster.airflow_conn_id}') %}}"
+    values = {
+        "ACCESS_KEY": "found.login",
+        "SECRET_KEY": "found.password",
+        "SECURITY_TOKEN": "found.extra_dejson.get('security_token')",
+    }
     return {
-        f"{cluster.credentials_env}_ACCESS_KEY": f"{{{{ {connection}.login }}}}",
-        f"{cluster.credentials_env}_SECRET_KEY": f"{{{{ {connection}.password }}}}",
-        f"{cluster.credentials_env}_SECURITY_TOKEN": f"{{{{ {connection}.extra_dejson.get('security_token', '') }}}}",
+        f"{cluster.credentials_env}_{name}": f"{found}{{{{ {value} or '' if found else '' }}}}"
+        for name, value in values.items()
     }

@@ -14,10 +14,16 @@ from functools import partial
 from spark_jobs.alerts import notebook, rounds
 from spark_jobs.alerts.http import NotDelivered, request
 from spark_jobs.alerts.tell import Told, tell
-from spark_jobs.checks.check import Measured, Run, judge
+from spark_jobs.alerts.within import within
+from spark_jobs.checks.check import Measured, Run, Stage, judge
 from spark_jobs.checks.registry import BY_NAME, of_stage
 from spark_jobs.failures import told as told_of_failure
 from spark_jobs.settings import Settings
+
+# The brokers last: what is known without them is told, whether they answer or not.
+STAGES: tuple[Stage, ...] = ("watchdog", "brokers")
+# For each stage, and for telling of the watchdog itself; together shorter than its task may take.
+SECONDS = 70
 
 
 def watch(settings: Settings, now: datetime, run_id: str) -> list[str]:
@@ -25,22 +31,33 @@ def watch(settings: Settings, now: datetime, run_id: str) -> list[str]:
 
     A beat (a GET of `alerts.heartbeat_url`) says that all of it went well: its absence is the outside's alarm.
     """
-    wrong: list[str] = []
-    try:
-        _, told = rounds.make(of_stage(settings, "watchdog"), Run(settings, now), run_id)
-        wrong += _undelivered(told)
-    except Exception as error:  # whatever it is, somebody must hear of it
-        wrong.append(f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0][:500]}")
+    run, wrong = Run(settings, now), list[str]()
+    for stage in STAGES:
+        try:
+            with within(SECONDS):
+                _, told = rounds.make(of_stage(settings, stage), run, run_id)
+            wrong += _undelivered(told)
+        except Exception as error:  # whatever it is, somebody must hear of it
+            wrong.append(_text(error))
+            break
     # What is wrong with the book cannot stand in the book.
     itself = judge(BY_NAME["watchdog"], [Measured(None, len(wrong), "; ".join(wrong) or "well")], settings)
     file = settings.home / "watchdog" / "alerts.json"
-    wrong += _undelivered(tell(partial(notebook.change, file), [itself], settings, now))
+    try:
+        with within(SECONDS):
+            wrong += _undelivered(tell(partial(notebook.change, file), [itself], settings, now))
+    except Exception as error:
+        wrong.append(_text(error))
     if settings.alerts.heartbeat_url and not wrong:
         try:
             request("GET", settings.alerts.heartbeat_url)
         except NotDelivered as error:
             wrong.append(f"heartbeat: {error}")
     return wrong
+
+
+def _text(error: Exception) -> str:
+    return f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0][:500]}"
 
 
 def _undelivered(told: Told) -> list[str]:

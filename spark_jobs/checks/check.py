@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 from spark_jobs.settings import Route, Settings, Severity
@@ -12,12 +13,13 @@ from spark_jobs.settings import Route, Settings, Severity
 if TYPE_CHECKING:  # the watchdog starts neither
     from pyspark.sql import SparkSession
 
+    from spark_jobs.checks.brokers import Asked
     from spark_jobs.publish.models import Build
 
 Class = Literal["integrity", "messaging", "freshness"]
 # Who makes a check: the merge, the marts job before (gate) or after it publishes, the daily test of all marts (history),
-# the watchdog, or Airflow's callbacks.
-Stage = Literal["merge", "gate", "marts", "history", "watchdog", "airflow"]
+# the watchdog of the lake and then of the brokers, or Airflow's callbacks.
+Stage = Literal["merge", "gate", "marts", "history", "watchdog", "brokers", "airflow"]
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,13 @@ class Run:
     watermarks: dict[str, int] | None = None
     build: Build | None = None
     branch: str | None = None
+
+    @cached_property
+    def brokers(self) -> dict[str, Asked]:
+        """What they say of the queues, by cluster; asked when it is first read."""
+        from spark_jobs.checks import brokers  # it needs the client, which only the watchdog does
+
+        return brokers.ask(self.settings)
 
 
 @dataclass(frozen=True)

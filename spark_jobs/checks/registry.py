@@ -151,13 +151,13 @@ CHECKS = (
         "freshness_marts_minutes",
     ),
     Check(
-        *("lag", _RAW, "freshness", "warning", "pipeline", "watchdog"),
+        *("lag", _RAW, "freshness", "warning", "pipeline", "brokers"),
         "too many messages of a queue wait to be read, or a cluster's brokers cannot be asked",
         service.lag,
         "lag_messages",
     ),
     Check(
-        *("retention_headroom", _RAW, "freshness", "critical", "pipeline", "watchdog"),
+        *("retention_headroom", _RAW, "freshness", "critical", "pipeline", "brokers"),
         "the broker will soon delete messages of a queue that were not read",
         service.retention_headroom,
         "retention_headroom_hours",

@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime
 
 from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.table.snapshots import Operation
 
 from spark_jobs.catalog import lake, summary_with
+from spark_jobs.checks.brokers import UNREAD, Seen
 from spark_jobs.checks.check import Measured, Run
-from spark_jobs.ingest.positions import OFFSETS, Position, Positions, Queue, from_json, watermarks
-from spark_jobs.ingest.source import TopicSource
+from spark_jobs.ingest.positions import OFFSETS, Positions, Queue, from_json, watermarks
 from spark_jobs.publish.inputs import WATERMARKS
-from spark_jobs.rocketmq.errors import RocketMQError
-from spark_jobs.settings import Cluster
 from spark_jobs.tables import EVENTS, RAW, Table
 
 # All marts are published together; any of them tells when.
 _A_MART = Table("marts.fct_sends", "", ())
-# A queue that was not read yet; it will be from where the broker's messages begin.
-_UNREAD = Position(next=0)
 
 
 def freshness_raw(run: Run) -> Iterator[Measured]:
@@ -52,69 +48,42 @@ def marts_silent(run: Run) -> Iterator[Measured]:
 
 
 def lag(run: Run) -> Iterator[Measured]:
-    """Per queue: messages that the broker has and raw has not."""
-
-    def measure(source: TopicSource, queue: Queue, position: Position) -> Measured:
-        bounds = source.bounds(queue)
-        unread = max(0, bounds.max_offset - position.next)
-        return Measured(
-            str(queue), unread, f"read up to {position.next - 1}, the broker ends at {bounds.max_offset - 1}"
-        )
-
-    return _of_queues(run, measure, to_blame=True)
+    """Per queue: messages that the broker has and raw has not; a cluster fails that could not be asked in full."""
+    for cluster, asked in run.brokers.items():
+        for queue, seen in asked.seen.items():
+            read, end = seen.position.next - 1, seen.bounds.max_offset - 1
+            yield Measured(str(queue), seen.unread, f"read up to {read}, the broker ends at {end}")
+        yield from _unknown(asked.unseen)
+        if asked.failures:
+            yield Measured(cluster, None, "; ".join(asked.failures)[:1000])
 
 
 def retention_headroom(run: Run) -> Iterator[Measured]:
     """Per queue: hours until the broker deletes the first message that was not read."""
+    for asked in run.brokers.values():
+        for queue, seen in asked.seen.items():
+            yield _headroom(run, queue, seen)
+        yield from _unknown(asked.unseen)
+
+
+def _headroom(run: Run, queue: Queue, seen: Seen) -> Measured:
     hours = run.settings.checks.broker_retention_hours
-
-    def measure(source: TopicSource, queue: Queue, position: Position) -> Measured:
-        bounds = source.bounds(queue)
-        if position != _UNREAD and position.next < bounds.min_offset:
-            gone = bounds.min_offset - position.next
-            return Measured(
-                str(queue), 0.0, f"{gone} messages from offset {position.next} are deleted already"
-            )
-        start = max(position.next, bounds.min_offset)
-        first = source.message_at(queue, start) if start < bounds.max_offset else None
-        if first is None:
-            return Measured(str(queue), hours, "nothing is unread")
-        age = (_ms(run.now) - first.store_time) / 3_600_000
-        text = f"offset {start} was stored {age:.1f} h ago; the broker keeps messages for {hours:g} h"
-        return Measured(str(queue), hours - age, text)
-
-    return _of_queues(run, measure)
+    position, start = seen.position, seen.first_unread
+    if position != UNREAD and position.next < seen.bounds.min_offset:
+        gone = seen.bounds.min_offset - position.next
+        return Measured(str(queue), 0.0, f"{gone} messages from offset {position.next} are deleted already")
+    if not seen.unread:
+        return Measured(str(queue), hours, "nothing is unread")
+    if seen.stored_at is None:
+        return Measured(str(queue), None, f"the broker did not give offset {start}", "unknown")
+    age = (_ms(run.now) - seen.stored_at) / 3_600_000
+    text = f"offset {start} was stored {age:.1f} h ago; the broker keeps messages for {hours:g} h"
+    return Measured(str(queue), hours - age, text)
 
 
-def _of_queues(
-    run: Run, measure: Callable[[TopicSource, Queue, Position], Measured], to_blame: bool = False
-) -> Iterator[Measured]:
-    """What is measured of each queue; of one that cannot be asked nothing is known. `to_blame`: its cluster fails."""
-    booked = _positions(run, RAW)
-    for cluster in run.settings.clusters:
-        known = [q for q, p in booked.items() if q.cluster == cluster.name and not p.retired]
-        failures: dict[str, str] = {}
-        with TopicSource(cluster, run.settings.extract) as source:
-            for queue in _routed(source, cluster, failures):
-                try:
-                    yield measure(source, queue, booked.get(queue, _UNREAD))
-                    known = [each for each in known if each != queue]
-                except RocketMQError as error:
-                    failures[str(queue)] = str(error)
-        for queue in known:
-            yield Measured(str(queue), None, "its broker could not be asked", "unknown")
-        if failures and to_blame:
-            yield Measured(cluster.name, None, "; ".join(failures.values())[:1000])
-
-
-def _routed(source: TopicSource, cluster: Cluster, failures: dict[str, str]) -> list[Queue]:
-    found: list[Queue] = []
-    for topic in cluster.topics:
-        try:
-            found += source.queues(topic)
-        except RocketMQError as error:
-            failures[topic] = str(error)
-    return found
+def _unknown(queues: list[Queue]) -> Iterator[Measured]:
+    for queue in queues:
+        yield Measured(str(queue), None, "its broker could not be asked", "unknown")
 
 
 def _positions(run: Run, table: Table) -> Positions:

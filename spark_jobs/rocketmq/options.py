@@ -114,7 +114,7 @@ class Options:
                 )
         return options
 
-    def client(self, credentials: Credentials | None = None) -> Client:
+    def client(self, credentials: Credentials | None = None, attempts: int = 4) -> Client:
         """A client with these options; secrets that are not given are read from this process's environment now.
 
         Raises:
@@ -127,6 +127,7 @@ class Options:
                 credentials or (Credentials.from_env(self.credentials_env) if self.credentials_env else None),
                 self.tls,
                 timeout=self.timeout_ms / 1000,
+                attempts=attempts,
                 pulls_in_flight=self.pulls_in_flight,
                 max_inflated_bytes=self.max_inflated_bytes,
                 consumer_group=self.consumer_group,

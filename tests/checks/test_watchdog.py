@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -11,9 +12,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from spark_jobs import watchdog
 from spark_jobs.alerts import book, tasks
 from spark_jobs.catalog import head
-from spark_jobs.settings import PROJECT, Alerts, Catalog, Settings
+from spark_jobs.settings import PROJECT, Alerts, Catalog, Cluster, Settings
 from spark_jobs.tables import RAW
 from spark_jobs.watchdog import watch
 from tests.checks.loopback import receiver, until
@@ -87,6 +89,31 @@ def test_it_pages_when_a_running_task_was_killed(ours, hook):
     assert len(titles(hook)) == 1
     (alert,) = [each for each in book.read(ours) if each.is_open]
     assert (alert.check, alert.entity) == ("ingest_silent", None)
+
+
+def test_what_the_lake_says_is_told_though_no_broker_answers(ours, hook):
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # accepts, and never says a word
+        address = f"127.0.0.1:{silent.getsockname()[1]}"
+        clusters = [Cluster(name=name, namesrv=[address]) for name in ("hangs", "hangs_too")]
+        begin = time.monotonic()
+        later = datetime.now(UTC) + timedelta(minutes=25)
+        assert watch(ours.model_copy(update={"clusters": clusters}), later, "silent") == []
+    assert time.monotonic() - begin < 30, "the task is killed after four minutes"
+    alerts = {(alert.check, alert.entity) for alert in book.read(ours)}
+    assert {("ingest_silent", None), ("lag", "hangs"), ("lag", "hangs_too")} <= alerts
+    checks = [title.partition("local ")[2].partition(":")[0] for title in titles(hook)]
+    assert checks.index("ingest_silent") < checks.index("lag")
+
+
+def test_a_lake_that_hangs_is_told_of_in_time(ours, hook, monkeypatch):
+    """A catalog behind a socket that takes what it is sent and says nothing."""
+    monkeypatch.setattr(watchdog, "SECONDS", 2)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        uri = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        hangs = ours.model_copy(update={"catalog": Catalog(type="rest", uri=uri)})
+        hangs = Settings.model_validate(hangs.model_dump())
+        assert watch(hangs, datetime.now(UTC), "hangs") == ["TimeoutError: it took more than 2 s"]
+    assert len(titles(hook)) == 1
 
 
 def _has_java(leader: int) -> bool:

@@ -102,6 +102,16 @@ def test_each_cluster_is_extracted_by_a_task_of_its_own(dags):
     assert [each["application_args"][1] for each in mapped] == ["c1", "c2"]
 
 
+def test_a_connection_that_is_gone_does_not_stop_the_watchdog(dags):
+    """It looks after the other clusters, and says of this one which secret it lacks."""
+    from airflow.sdk.execution_time.context import ConnectionAccessor
+
+    (task,) = dags["trace_watchdog"].tasks
+    render = task.dag.get_template_env().from_string
+    for name in ("C2_ACCESS_KEY", "C2_SECRET_KEY", "C2_SECURITY_TOKEN"):
+        assert render(task.env[name]).render(conn=ConnectionAccessor()) == "", name
+
+
 def test_secrets_come_from_the_airflow_connection_and_are_masked(dags, monkeypatch):
     from airflow.sdk.execution_time.context import ConnectionAccessor
     from airflow.sdk.log import redact

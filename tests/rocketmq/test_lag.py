@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import time
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from spark_jobs import tables
+from spark_jobs.checks import brokers
 from spark_jobs.checks.check import Run, judge
 from spark_jobs.checks.registry import BY_NAME
 from spark_jobs.ingest.positions import OFFSETS, Position, Queue, to_json
@@ -74,6 +78,34 @@ def test_nothing_is_said_of_queues_whose_broker_cannot_be_asked(watched):
     assert not found.complete
     _, headroom = results("retention_headroom", away, datetime.now(UTC))
     assert headroom.failures == []
+
+
+def test_a_broker_that_hangs_is_asked_once_for_all_of_its_queues_and_both_checks(watched, written):
+    """As in a long garbage collection: its socket takes what it is sent, and nothing comes back."""
+    run, begin = Run(watched, datetime.now(UTC)), time.monotonic()
+    os.kill(written.sandbox.broker_pid, signal.SIGSTOP)
+    try:
+        lag, headroom = (
+            judge(BY_NAME[name], BY_NAME[name].measure(run), watched)
+            for name in ("lag", "retention_headroom")
+        )
+    finally:
+        os.kill(written.sandbox.broker_pid, signal.SIGCONT)
+    assert time.monotonic() - begin < 3 * brokers.TIMEOUT_SECONDS
+    assert [r.entity for r in lag.failures] == ["sandbox"]
+    assert "did not answer" in lag.failures[0].detail
+    assert headroom.failures == []
+    assert {r.entity for r in headroom.results} == {str(UNREAD), str(READ), str(EMPTY)}
+
+
+def test_a_cluster_whose_secret_is_missing_is_told_of_and_the_others_are_asked(watched):
+    (cluster,) = watched.clusters
+    locked = Cluster(name="locked", namesrv=cluster.namesrv, credentials_env="NO_SUCH")
+    by_queue, found = results(
+        "lag", watched.model_copy(update={"clusters": [locked, cluster]}), datetime.now(UTC)
+    )
+    assert "set NO_SUCH_ACCESS_KEY" in by_queue["locked"].detail
+    assert by_queue[str(READ)].passed
 
 
 def replace_namesrv(settings, cluster: Cluster):

@@ -1,0 +1,132 @@
+"""What the brokers say of the queues: asked once for all checks, and for a bounded time, whoever does not answer."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+from spark_jobs.catalog import summary_with
+from spark_jobs.ingest.positions import OFFSETS, Position, Positions, Queue, from_json
+from spark_jobs.ingest.source import options
+from spark_jobs.ingest.unread import behind
+from spark_jobs.rocketmq import route
+from spark_jobs.rocketmq.client import Bounds, Client
+from spark_jobs.rocketmq.errors import ConnectionLost, RocketMQError
+from spark_jobs.rocketmq.options import Options
+from spark_jobs.settings import Cluster, Settings
+from spark_jobs.tables import RAW
+
+# A queue that was not read yet; it will be from where the broker's messages begin.
+UNREAD = Position(next=0)
+# No answer is waited for longer, and after so long no further question is asked of a cluster.
+TIMEOUT_SECONDS = 5
+DEADLINE_SECONDS = 30
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A queue whose broker answered.
+
+    Attributes:
+        position: where the next read of it starts.
+        bounds: what the broker has.
+        unread: messages that the broker has and raw has not.
+        stored_at: of the first of them, ms; None: there is none, or the broker did not give it.
+    """
+
+    position: Position
+    bounds: Bounds
+    unread: int
+    stored_at: int | None = None
+
+    @property
+    def first_unread(self) -> int:
+        """Its offset: where the position is, or the broker's messages begin, or the queue was made anew."""
+        return self.bounds.max_offset - self.unread
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A cluster: its queues whose brokers answered, those that are known though they did not, and why not."""
+
+    seen: dict[Queue, Seen] = field(default_factory=dict)
+    unseen: list[Queue] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
+
+
+def ask(settings: Settings) -> dict[str, Asked]:
+    """Ask about every queue of every cluster, by its name; the clusters at the same time.
+
+    Each question is asked once, and of a broker that does not answer none after it: the next round asks again.
+    """
+    summary = summary_with(settings, RAW, OFFSETS)
+    booked = from_json(summary[OFFSETS]) if summary else {}
+    names = [cluster.name for cluster in settings.clusters]
+    with ThreadPoolExecutor(max(1, len(names))) as pool:
+        found = pool.map(lambda cluster: _ask(settings, cluster, booked), settings.clusters)
+        return dict(zip(names, found, strict=True))
+
+
+def _ask(settings: Settings, cluster: Cluster, booked: Positions) -> Asked:
+    asked = Asked()
+    end = time.monotonic() + DEADLINE_SECONDS
+    try:
+        with _client(settings, cluster) as client:
+            _look(client, cluster, booked, asked, end)
+    except ValueError as error:  # a secret is missing, or a file of TLS
+        asked.failures.append(str(error))
+    known = [q for q, p in booked.items() if q.cluster == cluster.name and not p.retired]
+    asked.unseen.extend(queue for queue in known if queue not in asked.seen)
+    return asked
+
+
+def _look(client: Client, cluster: Cluster, booked: Positions, asked: Asked, end: float) -> None:
+    dead: set[str] = set()
+    for name, place in _routed(client, cluster, asked, end):
+        if name.broker in dead:
+            continue
+        if time.monotonic() > end:
+            asked.failures.append(
+                f"{name} and others were not asked: it took {DEADLINE_SECONDS} s until then"
+            )
+            return
+        try:
+            seen = _seen(client.bounds(place), booked.get(name, UNREAD))
+            asked.seen[name] = seen
+            if seen.unread and (first := client.message_at(place, seen.first_unread)):
+                asked.seen[name] = Seen(seen.position, seen.bounds, seen.unread, first.store_time)
+        except RocketMQError as error:
+            asked.failures.append(str(error))
+            if isinstance(error, ConnectionLost):
+                dead.add(name.broker)
+
+
+def _routed(
+    client: Client, cluster: Cluster, asked: Asked, end: float
+) -> Iterator[tuple[Queue, route.Queue]]:
+    for topic in cluster.topics:
+        if time.monotonic() > end:
+            asked.failures.append(f"{topic}: was not asked: it took {DEADLINE_SECONDS} s until then")
+            return
+        try:
+            found = client.queues(topic)
+        except RocketMQError as error:
+            asked.failures.append(str(error))
+            if isinstance(error, ConnectionLost):  # no nameserver answers
+                return
+            continue
+        for each in found:
+            yield Queue(cluster.name, topic, each.broker, each.queue_id), each
+
+
+def _seen(bounds: Bounds, position: Position) -> Seen:
+    return Seen(position, bounds, behind(bounds, position))
+
+
+def _client(settings: Settings, cluster: Cluster) -> Client:
+    """A client that asks once and does not wait for long; raises ValueError."""
+    given = {**options(cluster, settings.extract), "topic": cluster.topics[0]}
+    parsed = Options.parse({**given, "timeoutMs": str(1000 * TIMEOUT_SECONDS)})
+    return parsed.client(attempts=1)
