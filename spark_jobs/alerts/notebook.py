@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
 
 from spark_jobs.alerts.alert import Alert
+
+log = logging.getLogger(__name__)
 
 _TIMES = ("first_failed_at", "last_seen_at", "resolved_at", "next_attempt_at")
 _TUPLES = ("opened_sent_to", "resolved_sent_to")
@@ -17,25 +20,32 @@ _TUPLES = ("opened_sent_to", "resolved_sent_to")
 
 def change(file: Path, to: Callable[[list[Alert]], list[Alert]]) -> list[Alert]:
     """Write what `to` makes of the alerts in the file; returns it. Of those that are over the last stays."""
-    before = _read(file)
+    before = read(file)
     after = to(before)
     if after != before:
-        kept = [a for a in after if a.is_open] + [a for a in after if not a.is_open][-1:]
-        file.parent.mkdir(parents=True, exist_ok=True)
-        new = file.with_suffix(".new")
-        new.write_text(json.dumps([asdict(alert) for alert in kept], default=datetime.isoformat))
-        os.replace(new, file)
+        write(file, [a for a in after if a.is_open] + [a for a in after if not a.is_open][-1:])
     return after
 
 
-def _read(file: Path) -> list[Alert]:
-    if not file.exists():
+def write(file: Path, alerts: Sequence[Alert]) -> None:
+    """Replace what is in the file; raises OSError."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    new = file.with_suffix(".new")
+    new.write_text(json.dumps([asdict(alert) for alert in alerts], default=datetime.isoformat))
+    os.replace(new, file)
+
+
+def read(file: Path) -> list[Alert]:
+    """The alerts in the file; none where there is no file, or nothing can be made of it: then the log says so."""
+    try:
+        return [_alert(row) for row in json.loads(file.read_text())]
+    except FileNotFoundError:
         return []
-    return [
-        Alert(
-            **row
-            | {name: datetime.fromisoformat(row[name]) for name in _TIMES if row[name]}
-            | {name: tuple(row[name]) for name in _TUPLES}
-        )
-        for row in json.loads(file.read_text())
-    ]
+    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+        log.error("%s cannot be read, and what was told from it may be told again: %r", file, error)
+        return []
+
+
+def _alert(row: dict[str, object]) -> Alert:
+    times = {name: datetime.fromisoformat(str(row[name])) for name in _TIMES if row[name]}
+    return Alert(**row | times | {name: tuple(row[name]) for name in _TUPLES})  # type: ignore[arg-type]

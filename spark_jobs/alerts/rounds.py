@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from datetime import datetime
 from functools import partial
 
 from spark_jobs.alerts import book, windows
-from spark_jobs.alerts.tell import Told, tell
+from spark_jobs.alerts.tell import NotKept, Told, tell
 from spark_jobs.checks import evaluate, report
 from spark_jobs.checks.check import Check, Evaluation, Run
+from spark_jobs.settings import Settings
 
 
 def make(checks: Iterable[Check], run: Run, run_id: str) -> tuple[list[Evaluation], Told]:
@@ -17,10 +19,23 @@ def make(checks: Iterable[Check], run: Run, run_id: str) -> tuple[list[Evaluatio
     A check that cannot be made, and a sink that cannot be told, stop nothing.
 
     Raises:
-        Exception: the results or the alerts could not be booked.
+        NotKept: the results or the alerts could not be booked; people were told all the same.
+        Exception: the alerts could not be read.
     """
     found = evaluate.evaluate(checks, run)
     report.evaluated(found)
-    evaluate.book(run.settings, found, run_id, run.now)
-    settings = windows.with_those_of_jobs(run.settings, run.now)
-    return found, tell(partial(book.change, settings), found, settings, run.now)
+    return found, tell_of(found, run.settings, run_id, run.now)
+
+
+def tell_of(found: Sequence[Evaluation], settings: Settings, run_id: str, now: datetime) -> Told:
+    """Book what checks found, and tell people, also where it cannot be booked; raises as `make` does."""
+    unkept: NotKept | None = None
+    try:
+        evaluate.book(settings, found, run_id, now)
+    except Exception as error:
+        unkept = NotKept("the results could not be booked", error)
+    settings = windows.with_those_of_jobs(settings, now)
+    told = tell(partial(book.change, settings), found, settings, now)
+    if unkept:
+        raise unkept
+    return told

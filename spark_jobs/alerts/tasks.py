@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import datetime
-from functools import partial
 
-from spark_jobs.alerts import book
+from spark_jobs.alerts import book, rounds
 from spark_jobs.alerts.alert import identity
-from spark_jobs.alerts.tell import tell
-from spark_jobs.checks import evaluate
 from spark_jobs.checks.check import Measured, judge
 from spark_jobs.checks.registry import BY_NAME
 from spark_jobs.settings import Settings
@@ -34,5 +31,4 @@ def ended(settings: Settings, task: str, failed: bool, detail: str, run_id: str,
     name = identity(found, found.results[0], settings.environment)
     if not failed and not any(alert.is_open and alert.identity == name for alert in book.read(settings)):
         return
-    evaluate.book(settings, [found], run_id, now)
-    tell(partial(book.change, settings), [found], settings, now)
+    rounds.tell_of([found], settings, run_id, now)

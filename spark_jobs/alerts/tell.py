@@ -29,6 +29,13 @@ class Told:
     undelivered: dict[str, str] = field(default_factory=dict)
 
 
+class NotKept(Exception):
+    """People were told, and it could not be written down that they were."""
+
+    def __init__(self, what: str, why: Exception):
+        super().__init__(f"{what}: {type(why).__name__}: {str(why).strip().partition(chr(10))[0][:500]}")
+
+
 def tell(store: Store, evaluations: Iterable[Evaluation], settings: Settings, now: datetime) -> Told:
     """Advance the alerts of a store by the evaluations (there may be none), and deliver what waits.
 
@@ -39,21 +46,39 @@ def tell(store: Store, evaluations: Iterable[Evaluation], settings: Settings, no
         evaluations: of the checks that were made.
         settings: the sinks, the maintenance windows.
         now: UTC.
+
+    Raises:
+        NotKept: the store cannot be written; people were told all the same, and may be told again.
+        Exception: the store cannot be read, so that nobody knows who was told of what.
     """
     found = list(evaluations)
     places = sinks.configured(settings.alerts)
     before: dict[tuple[str, datetime], Alert] = {}
     due: dict[tuple[str, datetime], Alert] = {}
+    after: list[Alert] | None = None
 
     def step(alerts: list[Alert]) -> list[Alert]:
+        nonlocal after
         before.clear()
         before.update({_key(alert): alert for alert in alerts})
-        after = retire(advance(alerts, found, settings, now), settings.checks.off, now)
+        current = retire(advance(alerts, found, settings, now), settings.checks.off, now)
         due.clear()
-        due.update({_key(alert): alert for alert in after if _is_due(alert, places, now)})
-        return [replace(a, next_attempt_at=now + LEASE) if _key(a) in due else a for a in after]
+        due.update({_key(alert): alert for alert in current if _is_due(alert, places, now)})
+        after = [replace(a, next_attempt_at=now + LEASE) if _key(a) in due else a for a in current]
+        return after
 
-    alerts = store(step)
+    unkept: NotKept | None = None
+    try:
+        alerts = store(step)
+    except Exception as error:  # a full disk must not keep people from hearing
+        if after is None:
+            raise
+        unkept = NotKept("the alerts could not be written", error)
+        log.error("%s; they are told from memory, and may be told again", unkept)
+        due.update(
+            {key: replace(alert, description=f"{alert.description}. {unkept}") for key, alert in due.items()}
+        )
+        alerts = [due.get(_key(alert), alert) for alert in after]
     told = Told()
     for alert in alerts:
         known = before.get(_key(alert))
@@ -64,8 +89,13 @@ def tell(store: Store, evaluations: Iterable[Evaluation], settings: Settings, no
             told.resolved.append(alert)
             log.info("resolved: %s: %s", alert.identity, alert.description)
     taken = _deliver(alerts, list(due.values()), places, settings.alerts.interval_seconds, now, told)
-    if taken:
-        store(lambda current: [_marked(alert, taken) for alert in current])
+    if taken and not unkept:
+        try:
+            store(lambda current: [_marked(alert, taken) for alert in current])
+        except Exception as error:
+            unkept = NotKept("who was told could not be written", error)
+    if unkept:
+        raise unkept
     return told
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from dataclasses import asdict
 from datetime import timedelta
 from functools import partial
@@ -10,7 +11,7 @@ from functools import partial
 import pytest
 
 from spark_jobs.alerts import notebook
-from spark_jobs.alerts.tell import LEASE, tell
+from spark_jobs.alerts.tell import LEASE, NotKept, tell
 from spark_jobs.settings import Alerts, Settings
 from tests.checks.loopback import receiver
 from tests.checks.test_alerts import found, minute
@@ -98,6 +99,28 @@ def test_a_secret_in_an_address_is_never_shown(tmp_path, hook, caplog, capfd, si
     assert not [secret for secret in SECRETS for each in shown if secret in each]
     if answers != 200:
         assert set(told.undelivered) & {"apprise messaging 1", "alertmanager 1"}
+
+
+def test_people_are_told_though_the_disk_is_full(tmp_path, store, hook, caplog):
+    os.symlink("/dev/full", tmp_path / "alerts.new")
+    ours = settings(apprise={"messaging": [f"json://{hook.url}/chat"]}, alertmanager=[f"http://{hook.url}"])
+    with pytest.raises(NotKept, match="No space left on device"):
+        tell(store, [found(("a", False))], ours, minute(0))
+    (chat,) = hook.bodies("/chat")
+    assert "the alerts could not be written: OSError" in chat["message"]
+    ((sent,),) = hook.bodies("/api/v2/alerts")
+    assert (sent["labels"]["entity"], "No space left" in sent["annotations"]["description"]) == ("a", True)
+    assert "may be told again" in caplog.text
+
+
+@pytest.mark.parametrize("damage", ["", "[{", "[7]", '[{"identity": "x"}]', '{"a": 1}', "null"])
+def test_people_are_told_though_the_notebook_is_damaged(tmp_path, store, hook, caplog, damage):
+    (tmp_path / "alerts.json").write_text(damage)
+    ours = settings(apprise={"messaging": [f"json://{hook.url}/chat"]})
+    for n in range(2):
+        tell(store, [found(("a", False))], ours, minute(5 * n))
+    assert len(hook.bodies("/chat")) == 1
+    assert "alerts.json cannot be read" in caplog.text
 
 
 def test_the_notebook_reads_what_it_wrote(store):
