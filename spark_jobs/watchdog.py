@@ -13,7 +13,7 @@ from functools import partial
 
 from spark_jobs.alerts import notebook, rounds
 from spark_jobs.alerts.http import NotDelivered, request
-from spark_jobs.alerts.tell import Told, tell
+from spark_jobs.alerts.tell import NotKept, Told, remind, tell
 from spark_jobs.alerts.within import within
 from spark_jobs.checks.check import Measured, Run, Stage, judge
 from spark_jobs.checks.registry import BY_NAME, of_stage
@@ -32,13 +32,19 @@ def watch(settings: Settings, now: datetime, run_id: str) -> list[str]:
     A beat (a GET of `alerts.heartbeat_url`) says that all of it went well: its absence is the outside's alarm.
     """
     run, wrong = Run(settings, now), list[str]()
+    standing = settings.home / "watchdog" / "standing.json"
     for stage in STAGES:
         try:
             with within(SECONDS):
                 _, told = rounds.make(of_stage(settings, stage), run, run_id)
+                notebook.write(standing, told.standing)
             wrong += _undelivered(told)
+        except NotKept as error:
+            wrong.append(_text(error))
         except Exception as error:  # whatever it is, somebody must hear of it
             wrong.append(_text(error))
+            # Else Alertmanager would take them for resolved.
+            wrong += _undelivered(remind(notebook.read(standing), settings, now))
             break
     # What is wrong with the book cannot stand in the book.
     itself = judge(BY_NAME["watchdog"], [Measured(None, len(wrong), "; ".join(wrong) or "well")], settings)

@@ -22,11 +22,15 @@ Store = Callable[[Callable[[list[Alert]], list[Alert]]], list[Alert]]
 
 @dataclass(frozen=True)
 class Told:
-    """What a step did: alerts that opened or were resolved, and why a sink was not told, by its name."""
+    """What a step did: alerts that opened or were resolved, and why a sink was not told, by its name.
+
+    `standing` are those that Alertmanager has to be reminded of.
+    """
 
     opened: list[Alert] = field(default_factory=list)
     resolved: list[Alert] = field(default_factory=list)
     undelivered: dict[str, str] = field(default_factory=dict)
+    standing: list[Alert] = field(default_factory=list)
 
 
 class NotKept(Exception):
@@ -79,7 +83,7 @@ def tell(store: Store, evaluations: Iterable[Evaluation], settings: Settings, no
             {key: replace(alert, description=f"{alert.description}. {unkept}") for key, alert in due.items()}
         )
         alerts = [due.get(_key(alert), alert) for alert in after]
-    told = Told()
+    told = Told(standing=[alert for alert in alerts if alert.announced and alert.is_open])
     for alert in alerts:
         known = before.get(_key(alert))
         if known is None:
@@ -96,6 +100,13 @@ def tell(store: Store, evaluations: Iterable[Evaluation], settings: Settings, no
             unkept = NotKept("who was told could not be written", error)
     if unkept:
         raise unkept
+    return told
+
+
+def remind(standing: Sequence[Alert], settings: Settings, now: datetime) -> Told:
+    """Keep the alerts alive in Alertmanager, and tell nobody anything new."""
+    told = Told()
+    _deliver(standing, [], sinks.configured(settings.alerts), settings.alerts.interval_seconds, now, told)
     return told
 
 

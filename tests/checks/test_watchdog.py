@@ -11,6 +11,7 @@ import time
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from pydantic import SecretStr
 
 from spark_jobs import watchdog
 from spark_jobs.alerts import book, tasks
@@ -145,6 +146,26 @@ def test_it_pages_once_when_it_cannot_look_and_does_not_beat(ours, hook, tmp_pat
         "[RESOLVED] local watchdog: the watchdog could not make its checks, or not book them"
     ]
     assert len(hook.bodies("/beat/1")) == 1
+
+
+def test_what_stands_stays_alive_in_alertmanager_while_the_lake_is_away(ours, hook, tmp_path):
+    alerts = ours.alerts.model_copy(update={"alertmanager": [SecretStr(f"http://{hook.url}")]})
+    ours = ours.model_copy(update={"alerts": alerts})
+    now = datetime.now(UTC)
+    tasks.ended(ours, "d/t", True, "its log", "r1", now)
+    assert watch(ours, now, "sees") == []
+    away = ours.model_copy(update={"catalog": Catalog(uri=f"jdbc:sqlite:{tmp_path}/none/catalog.db")})
+    away = Settings.model_validate(away.model_dump())
+    for minutes in (5, 10, 15, 20):
+        hook.requests.clear()
+        later = now + timedelta(minutes=minutes)
+        assert len(watch(away, later, "blind")) == 1
+        sent = {
+            alert["labels"].get("entity"): alert for body in hook.bodies("/api/v2/alerts") for alert in body
+        }
+        assert set(sent) == {"d/t", None}, "the task, and the watchdog itself"
+        assert datetime.fromisoformat(sent["d/t"]["endsAt"]) == later + timedelta(minutes=15)
+        assert not [title for title in titles(hook) if "task_failed" in title], "chats know it already"
 
 
 def test_a_sink_that_does_not_answer_stops_the_beat(ours, hook):
