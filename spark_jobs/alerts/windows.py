@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
+import threading
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 
@@ -14,10 +16,13 @@ from spark_jobs.catalog import committing, lake
 from spark_jobs.settings import MaintenanceWindow, Settings
 from spark_jobs.tables import MAINTENANCE_WINDOWS
 
-# A window of a job that dies ends by itself.
-LONGEST = timedelta(hours=3)
-# What had to wait gets this long to come back.
+log = logging.getLogger(__name__)
+
+# What had to wait gets this long to come back, after a job that died too: it renews its window while it lives, though
+# one that hangs not for ever.
 AFTER = timedelta(minutes=15)
+RENEWED = timedelta(minutes=5)
+LONGEST = timedelta(hours=3)
 
 
 @contextmanager
@@ -43,11 +48,36 @@ def opened(settings: Settings, checks: Iterable[str], run_id: str) -> Iterator[N
             for check in checks
         ]
 
-    _write(settings, window_id, rows(start + LONGEST))
+    def write() -> None:
+        _write(settings, window_id, rows(datetime.now(UTC) + AFTER))
+
+    write()
+    try:
+        with _repeated(write, start + LONGEST):
+            yield
+    finally:
+        write()
+
+
+@contextmanager
+def _repeated(write: Callable[[], None], until: datetime) -> Iterator[None]:
+    """Beside the block, from time to time."""
+    over = threading.Event()
+
+    def renew() -> None:
+        while not over.wait(RENEWED.total_seconds()) and datetime.now(UTC) < until:
+            try:
+                write()
+            except Exception:  # the next time may go well; if not, people hear of the silence
+                log.exception("a maintenance window could not be renewed")
+
+    thread = threading.Thread(target=renew, daemon=True)
+    thread.start()
     try:
         yield
     finally:
-        _write(settings, window_id, rows(datetime.now(UTC) + AFTER))
+        over.set()
+        thread.join()
 
 
 def with_those_of_jobs(settings: Settings, now: datetime) -> Settings:

@@ -6,11 +6,13 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from spark_jobs.alerts import windows
+from spark_jobs.alerts import book, rounds, tasks, windows
 from spark_jobs.alerts.alert import advance
 from spark_jobs.catalog import lake
 from spark_jobs.checks.registry import BY_NAME
+from spark_jobs.settings import Alerts
 from spark_jobs.tables import MAINTENANCE_WINDOWS
+from tests.checks.loopback import receiver, until
 from tests.checks.test_alerts import found
 
 
@@ -19,12 +21,9 @@ def held_back(settings, now: datetime) -> list[str]:
 
 
 def test_from_the_start_of_the_job_until_a_while_after_its_end(told, watched):
-    before = datetime.now(UTC)
     with windows.opened(watched, ["ingest_silent", "freshness_raw"], "upkeep"):
         inside = datetime.now(UTC)
         assert sorted(held_back(watched, inside)) == ["*:freshness_raw*", "*:ingest_silent*"]
-        # However it dies.
-        assert held_back(watched, before + windows.LONGEST + timedelta(minutes=1)) == []
         silent = found((None, False), check=BY_NAME["ingest_silent"])
         alerts = advance([], [silent], windows.with_those_of_jobs(watched, inside), inside)
         assert [alert.announced for alert in alerts] == [False]
@@ -37,6 +36,27 @@ def test_from_the_start_of_the_job_until_a_while_after_its_end(told, watched):
     rows = lake(watched).load_table(MAINTENANCE_WINDOWS.name).scan().to_arrow().to_pylist()
     assert {row["run_id"] for row in rows} == {"upkeep"}
     assert len(rows) == 2
+
+
+def test_as_long_as_the_job_lives_and_not_for_long_after_it_was_killed(told, watched, monkeypatch):
+    monkeypatch.setattr(windows, "RENEWED", timedelta(seconds=1))
+    with windows.opened(watched, ["ingest_silent"], "long"):
+        first = datetime.now(UTC) + windows.AFTER
+        # Killed now, it would hold nothing back from there on.
+        assert held_back(watched, first) == []
+        until(lambda: held_back(watched, first) == ["*:ingest_silent*"], 20, "the window was not renewed")
+
+
+def test_a_task_that_ends_lets_nothing_out_that_a_job_holds_back(told, watched):
+    book.change(watched, lambda alerts: [])
+    silent = found((None, False), check=BY_NAME["ingest_silent"])
+    with windows.opened(watched, ["ingest_silent"], "upkeep"), receiver() as hook:
+        alerts = Alerts(apprise={"pipeline": [f"json://{hook.url}/chat"]})
+        ours = watched.model_copy(update={"alerts": alerts})
+        rounds.tell_of([silent], ours, "watchdog", datetime.now(UTC))
+        tasks.ended(ours, "d/t", True, "its log", "r1", datetime.now(UTC))
+        assert [body["title"].split()[2] for body in hook.bodies("/chat")] == ["task_failed"]
+    book.change(watched, lambda alerts: [])
 
 
 def test_also_when_the_job_fails(told, watched):
