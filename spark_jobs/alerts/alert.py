@@ -52,8 +52,10 @@ class Alert:
         return self.resolved_at or self.last_seen_at
 
     def waits_for(self, sink: str) -> bool:
-        """The sink has still to take the alert, or the end of it. Of one that is over only the end is told."""
-        return self.announced and sink not in (self.opened_sent_to if self.is_open else self.resolved_sent_to)
+        """The sink has still to take the alert, or the end of one that it took."""
+        if self.is_open:
+            return self.announced and sink not in self.opened_sent_to
+        return sink in self.opened_sent_to and sink not in self.resolved_sent_to
 
 
 def identity(evaluation: Evaluation, result: Result, environment: str) -> str:

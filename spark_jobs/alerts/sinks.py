@@ -37,7 +37,7 @@ class Sink:
     def send(
         self, alerts: Sequence[Alert], due: Sequence[Alert], interval_seconds: int, now: datetime
     ) -> list[Alert]:
-        """Tell what it lacks; returns what it took.
+        """Tell what it lacks; returns what it took, or need not be told: the end of a fault that is back again.
 
         Args:
             alerts: all there are: Alertmanager is sent the open ones by every run, or it forgets them.
@@ -48,13 +48,18 @@ class Sink:
         Raises:
             NotDelivered: it took none.
         """
-        lacking = [alert for alert in due if self.lacks(alert)]
-        if self.kind == "apprise":
-            return messages.send(self.address, lacking)
         standing = [alert for alert in alerts if alert.announced and alert.is_open]
-        ended = [alert for alert in alerts if not alert.is_open and self.lacks(alert)]
-        alertmanager.send(self.address, [*standing, *ended], interval_seconds, now)
-        return lacking
+        back = {alert.identity for alert in standing}
+        lacking = [alert for alert in due if self.lacks(alert)]
+        overtaken = [alert for alert in lacking if not alert.is_open and alert.identity in back]
+        lacking = [alert for alert in lacking if alert not in overtaken]
+        if self.kind == "apprise":
+            return [*overtaken, *messages.send(self.address, lacking)]
+        # An end has the labels of the fault that is back, and the last of the same labels counts.
+        ended = [alert for alert in lacking if not alert.is_open]
+        sent = [*standing, *ended]
+        alertmanager.send(self.address, sent, interval_seconds, now)
+        return [*overtaken, *(alert for alert in sent if self.lacks(alert))]
 
 
 def configured(alerts: Alerts) -> list[Sink]:

@@ -142,5 +142,6 @@ def _is_due(alert: Alert, places: Sequence[sinks.Sink], now: datetime) -> bool:
 def _marked(alert: Alert, taken: dict[tuple[str, datetime], list[tuple[bool, str]]]) -> Alert:
     for was_open, sink in taken.get(_key(alert), ()):
         column = "opened_sent_to" if was_open else "resolved_sent_to"
-        alert = replace(alert, **{column: (*getattr(alert, column), sink)})  # type: ignore[arg-type]
+        marked = tuple(dict.fromkeys((*getattr(alert, column), sink)))  # another run may have told it, too
+        alert = replace(alert, **{column: marked})  # type: ignore[arg-type]
     return alert

@@ -11,6 +11,7 @@ from functools import partial
 import pytest
 
 from spark_jobs.alerts import notebook
+from spark_jobs.alerts.alert import Alert
 from spark_jobs.alerts.tell import LEASE, NotKept, tell
 from spark_jobs.settings import Alerts, Settings
 from tests.checks.loopback import receiver
@@ -68,6 +69,44 @@ def test_without_sinks_the_alert_is_logged_and_waits(store, hook, caplog):
     assert "alert: prod:marts.orphan_rate:orphan_rate:a" in caplog.text
     tell(store, [], settings(apprise={"messaging": [f"json://{hook.url}/late"]}), minute(60))
     assert len(hook.bodies("/late")) == 1
+
+
+def test_the_old_end_of_a_fault_that_is_back_resolves_nothing(hook):
+    """It ended while Alertmanager was away, which takes the last of the same labels."""
+    kept: list[Alert] = []
+
+    def store(to):
+        kept[:] = to(kept)
+        return list(kept)
+
+    ours = settings(alertmanager=[f"http://{hook.url}"], apprise={"messaging": [f"json://{hook.url}/chat"]})
+    tell(store, [found(("a", False), ("b", False))], ours, minute(0))
+    hook.answers = [500] * 6
+    assert len(tell(store, [found(("a", True), ("b", True))], ours, minute(5)).undelivered) == 2
+    hook.requests.clear()
+    tell(store, [found(("a", False), ("b", True))], ours, minute(10))
+    tell(store, [found(("a", False), ("b", True))], ours, minute(15))
+    first, second = (
+        [(alert["labels"]["entity"], alert["endsAt"]) for alert in body]
+        for body in hook.bodies("/api/v2/alerts")
+    )
+    assert first == [("a", minute(25).isoformat()), ("b", minute(10).isoformat())]
+    assert second == [("a", minute(30).isoformat())]
+    assert [body["title"].partition(":")[0] for body in hook.bodies("/chat")] == [
+        "[RESOLVED] prod orphan_rate b",
+        "[CRITICAL] prod orphan_rate a",
+    ]
+
+
+def test_a_sink_hears_no_end_of_what_it_never_heard_of(store, hook):
+    for passed in (False, True):
+        tell(store, [found(("old", passed))], settings(), minute(int(passed)))
+    tell(store, [found(("new", False))], settings(), minute(2))
+    ours = settings(alertmanager=[f"http://{hook.url}"], apprise={"messaging": [f"json://{hook.url}/chat"]})
+    tell(store, [], ours, minute(5))
+    ((sent,),) = hook.bodies("/api/v2/alerts")
+    (chat,) = hook.bodies("/chat")
+    assert (sent["labels"]["entity"], "new" in chat["title"]) == ("new", True)
 
 
 @pytest.mark.parametrize(
