@@ -56,6 +56,8 @@ def lag(run: Run) -> Iterator[Measured]:
         yield from _unknown(asked.unseen)
         if asked.failures:
             yield Measured(cluster, None, "; ".join(asked.failures)[:1000])
+        else:
+            yield Measured(cluster, 0, "all of its brokers answered", "pass")
 
 
 def retention_headroom(run: Run) -> Iterator[Measured]:

@@ -34,11 +34,15 @@ def watched(lake, settings, written):
     lake.sql(f"drop table {tables.RAW.full_name} purge")
     tables.ensure(lake)
     books = {UNREAD: Position(10, store_time=1), READ: Position(1000, store_time=1), EMPTY: Position(0)}
+    book(lake, books)
+    cluster = Cluster(name="sandbox", namesrv=[written.sandbox.namesrv], trace_topics=[LONG_TOPIC, "three"])
+    return settings.model_copy(update={"clusters": [cluster], "checks": Checks(lag_messages=100)})
+
+
+def book(lake, books: dict[Queue, Position]) -> None:
     lake.createDataFrame([], tables.RAW.schema).writeTo(tables.RAW.full_name).option(
         f"snapshot-property.{OFFSETS}", to_json(books)
     ).append()
-    cluster = Cluster(name="sandbox", namesrv=[written.sandbox.namesrv], trace_topics=[LONG_TOPIC, "three"])
-    return settings.model_copy(update={"clusters": [cluster], "checks": Checks(lag_messages=100)})
 
 
 def results(name: str, settings, now: datetime):
@@ -78,6 +82,25 @@ def test_nothing_is_said_of_queues_whose_broker_cannot_be_asked(watched):
     assert not found.complete
     _, headroom = results("retention_headroom", away, datetime.now(UTC))
     assert headroom.failures == []
+
+
+def test_of_a_topic_that_was_made_anew_all_is_unread(lake, watched):
+    """Read to far behind its end, in another life of it."""
+    book(lake, {UNREAD: Position(LONG_COUNT + 50_000, store_time=1), READ: Position(1000, store_time=1)})
+    by_queue, _ = results("lag", watched, datetime.now(UTC))
+    assert (by_queue[str(UNREAD)].value, by_queue[str(READ)].value) == (LONG_COUNT, 0)
+    by_queue, _ = results("retention_headroom", watched, datetime.now(UTC) + timedelta(hours=70))
+    assert by_queue[str(UNREAD)].value == pytest.approx(2, abs=0.2)
+    assert by_queue[str(UNREAD)].passed is False
+
+
+def test_a_cluster_passes_that_was_asked_though_another_cannot_be(watched):
+    (cluster,) = watched.clusters
+    away = Cluster(name="away", namesrv=["127.0.0.1:1"])
+    by_queue, found = results(
+        "lag", watched.model_copy(update={"clusters": [away, cluster]}), datetime.now(UTC)
+    )
+    assert (by_queue["away"].passed, by_queue["sandbox"].passed) == (False, True)
 
 
 def test_a_broker_that_hangs_is_asked_once_for_all_of_its_queues_and_both_checks(watched, written):
