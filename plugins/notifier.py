@@ -6,9 +6,11 @@ A task that is killed may never call them: then the watchdog tells that nothing 
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Literal
 
 from airflow.sdk import BaseNotifier
+from jinja2 import UndefinedError
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -37,7 +39,8 @@ class TraceAlertNotifier(BaseNotifier):
             parts.append(error if isinstance(error, str) and len(error) < 40 else type(error).__name__)
         parts.append(f"its log: {getattr(ti, 'log_url', None) or 'in the UI'}")
         run_id, failed = f"{ti.dag_id}/{ti.run_id}", self.ended == "failed"
-        tasks.ended(Settings(), task_name(ti), failed, ", ".join(parts), run_id, datetime.now(UTC))
+        there = task_names(context["dag"])
+        tasks.ended(Settings(), task_name(ti), failed, ", ".join(parts), run_id, datetime.now(UTC), there)
 
 
 def task_name(ti: Any) -> str:
@@ -45,7 +48,39 @@ def task_name(ti: Any) -> str:
     name = f"{ti.dag_id}/{ti.task_id}"
     if (ti.map_index if ti.map_index is not None else -1) < 0:
         return name
-    return f"{name}/{getattr(ti, 'rendered_map_index', None) or ti.map_index}"
+    # A task that was killed is told of by the DAG processor, where nothing is rendered.
+    return f"{name}/{getattr(ti, 'rendered_map_index', None) or _label(ti.task, ti.map_index)}"
+
+
+def task_names(dag: Any) -> set[str]:
+    """`task_name` of all that the DAG has now; `<dag>/<task>/*` where only a run knows what the task is mapped to."""
+    names = set()
+    for task in dag.tasks:
+        name, mapped = f"{dag.dag_id}/{task.task_id}", _mapped(task)
+        if not task.is_mapped:
+            names.add(name)
+        elif mapped is None:
+            names.add(f"{name}/*")
+        else:
+            names |= {f"{name}/{_label(task, n)}" for n in range(len(mapped))}
+    return names
+
+
+def _mapped(task: Any) -> list[dict[str, Any]] | None:
+    """The arguments by map index, where the DAG file lists them."""
+    value = getattr(getattr(task, "expand_input", None), "value", None)
+    return value if isinstance(value, list) and all(isinstance(each, dict) for each in value) else None
+
+
+def _label(task: Any, index: int) -> str:
+    mapped = _mapped(task)
+    if mapped is None or index >= len(mapped) or not task.map_index_template:
+        return str(index)
+    arguments = SimpleNamespace(**task.partial_kwargs | mapped[index])
+    try:
+        return task.get_template_env().from_string(task.map_index_template).render(task=arguments)
+    except UndefinedError:  # it asks for what only a run has
+        return str(index)
 
 
 # What a DAG puts into its default_args.

@@ -180,6 +180,19 @@ def test_a_sink_that_does_not_answer_stops_the_beat(ours, hook):
     assert len(hook.bodies("/beat/1")) == 1
 
 
+def test_a_task_that_is_no_more_stands_as_failed_no_longer(ours, hook):
+    now = datetime.now(UTC)
+    for task in ("d/gone", "d/extract/c1", "d/extract/c2", "d/any/7", "e/gone"):
+        tasks.ended(ours, task, True, "its log", "r1", now)
+    there = {"d/t", "d/extract/c1", "d/any/*"}
+    tasks.ended(ours, "d/t", False, "its log", "r2", now + timedelta(minutes=1), there)
+    assert {alert.entity for alert in book.read(ours) if alert.is_open} == {
+        "d/extract/c1",
+        "d/any/7",
+        "e/gone",
+    }
+
+
 def test_a_task_that_failed_is_an_alert_until_it_succeeds(told, ours, hook):
     now = datetime.now(UTC)
     tasks.ended(ours, "d/well", False, "its log", "r0", now)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import timedelta
+from uuid import uuid4
 
 import pytest
 
@@ -100,6 +101,24 @@ def test_records_start_the_marts(dags):
 def test_each_cluster_is_extracted_by_a_task_of_its_own(dags):
     mapped = dags["trace_ingest"].get_task("extract").expand_input.value
     assert [each["application_args"][1] for each in mapped] == ["c1", "c2"]
+
+
+def test_a_mapped_task_has_one_name_also_when_it_was_killed(dags):
+    """Then the DAG processor calls back, with the task as the file has it and nothing rendered."""
+    from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
+
+    from plugins.notifier import task_name, task_names
+
+    dag = dags["trace_ingest"]
+    killed = RuntimeTaskInstance.model_construct(
+        **{"id": uuid4(), "dag_id": dag.dag_id, "task_id": "extract", "run_id": "r", "try_number": 1},
+        **{"map_index": 1, "task": dag.get_task("extract")},
+    )
+    assert task_name(killed.get_template_context()["ti"]) == "trace_ingest/extract/c2"
+    assert task_names(dag) == {
+        *("trace_ingest/extract/c1", "trace_ingest/extract/c2", "trace_ingest/merge"),
+        *("trace_ingest/announce", "trace_ingest/all_extracted"),
+    }
 
 
 def test_a_connection_that_is_gone_does_not_stop_the_watchdog(dags):
