@@ -29,7 +29,8 @@ DEFAULT_TRACE_TOPIC = "RMQ_SYS_TRACE_TOPIC"
 
 
 class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    # An input that is refused may hold a secret.
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
 
 class ClusterTls(_Section):
@@ -279,7 +280,11 @@ class Settings(BaseSettings):
     """The whole configuration; `Settings()` reads the environment and the settings file."""
 
     model_config = SettingsConfigDict(
-        env_prefix="TRACE_", env_nested_delimiter="__", extra="forbid", frozen=True
+        env_prefix="TRACE_",
+        env_nested_delimiter="__",
+        extra="forbid",
+        frozen=True,
+        hide_input_in_errors=True,
     )
 
     home: Path = Field(default=Path("var"), description="all state of an embedded run")

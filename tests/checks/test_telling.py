@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import logging
 import os
+import traceback
 from dataclasses import asdict
 from datetime import timedelta
 from functools import partial
 
 import pytest
+from pydantic_settings import SettingsError
 
 from spark_jobs.alerts import notebook
 from spark_jobs.alerts.alert import Alert
@@ -160,6 +162,28 @@ def test_people_are_told_though_the_notebook_is_damaged(tmp_path, store, hook, c
         tell(store, [found(("a", False))], ours, minute(5 * n))
     assert len(hook.bodies("/chat")) == 1
     assert "alerts.json cannot be read" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("TRACE_ALERTS__APPRISE", "slack://hush-7/tok-9"),
+        ("TRACE_ALERTS__APPRISE", '["slack://hush-7/tok-9"]'),
+        ("TRACE_ALERTS__APPRISE", '{"pipelin": ["slack://hush-7/tok-9"]}'),
+        ("TRACE_ALERTS__APPRISE", '{"pipeline": "slack://hush-7/tok-9"}'),
+        ("TRACE_ALERTS__ALERTMANAGER", '"http://hush-7:tok-9@am"'),
+        ("TRACE_ALERTS__HEARTBEAT", "https://hush-7/tok-9"),
+        ("TRACE_ALERTS", '{"heartbeat": "https://hush-7/tok-9"}'),
+        ("TRACE_ALERTS", "heartbeat=https://hush-7/tok-9"),
+    ],
+)
+def test_settings_that_are_refused_show_no_secret(monkeypatch, name, value):
+    monkeypatch.setenv(name, value)
+    with pytest.raises((ValueError, SettingsError)) as refused:
+        Settings()
+    shown = "".join(traceback.format_exception(refused.value))
+    assert not [secret for secret in SECRETS if secret in shown]
+    assert "alerts" in shown.lower(), "it says which setting"
 
 
 def test_the_notebook_reads_what_it_wrote(store):
