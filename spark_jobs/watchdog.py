@@ -8,17 +8,19 @@ from __future__ import annotations
 import argparse
 import sys
 import uuid
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 
 from spark_jobs.alerts import notebook, rounds
 from spark_jobs.alerts.http import NotDelivered, request
 from spark_jobs.alerts.tell import NotKept, Told, remind, tell
 from spark_jobs.alerts.within import within
+from spark_jobs.catalog import lake
 from spark_jobs.checks.check import Measured, Run, Stage, judge
 from spark_jobs.checks.registry import BY_NAME, of_stage
 from spark_jobs.failures import told as told_of_failure
 from spark_jobs.settings import Settings
+from spark_jobs.tables import CHECK_RESULTS
 
 # The brokers last: what is known without them is told, whether they answer or not.
 STAGES: tuple[Stage, ...] = ("watchdog", "brokers")
@@ -31,6 +33,9 @@ def watch(settings: Settings, now: datetime, run_id: str) -> list[str]:
 
     A beat (a GET of `alerts.heartbeat_url`) says that all of it went well: its absence is the outside's alarm.
     """
+    if _is_new(settings, now):
+        print("there is no lake yet: start trace_ingest", file=sys.stderr)
+        return []
     run, wrong = Run(settings, now), list[str]()
     standing = settings.home / "watchdog" / "standing.json"
     for stage in STAGES:
@@ -60,6 +65,22 @@ def watch(settings: Settings, now: datetime, run_id: str) -> list[str]:
         except NotDelivered as error:
             wrong.append(f"heartbeat: {error}")
     return wrong
+
+
+def _is_new(settings: Settings, now: datetime) -> bool:
+    """There are no tables, and not for long: the first ingest makes them."""
+    try:
+        with within(SECONDS / 4):
+            if lake(settings).table_exists(CHECK_RESULTS.name):
+                return False
+        first = settings.home / "watchdog" / "first_look"
+        if not first.exists():
+            first.parent.mkdir(parents=True, exist_ok=True)
+            first.write_text(now.isoformat())
+        since = datetime.fromisoformat(first.read_text())
+    except Exception:  # the checks meet the same, and people are told
+        return False
+    return now - since <= timedelta(minutes=settings.checks.ingest_silent_minutes)
 
 
 def _text(error: Exception) -> str:

@@ -58,14 +58,15 @@ class Measured:
         entity: cluster, topic, group, queue, test or task, never a time or a run; None: the table as a whole.
         value: in the unit of the check's limit; None: it could not be measured, which is a failure.
         detail: the value in words.
-        verdict: `compare` with the limit; `pass`, as a rate of too few events does; `unknown`: nothing can be said.
+        verdict: `compare` with the limit; `pass`, as a rate of too few events does; `unknown`: nothing can be said;
+            `never`: it was not there yet, which is a failure when it stays so for as long as the limit says, minutes.
         partition: the part of the table that was looked at; None: all of it.
     """
 
     entity: str | None
     value: float | None
     detail: str = ""
-    verdict: Literal["compare", "pass", "unknown"] = "compare"
+    verdict: Literal["compare", "pass", "unknown", "never"] = "compare"
     partition: str | None = None
 
 
@@ -153,7 +154,7 @@ def severity(check: Check, settings: Settings) -> Severity:
 def _judged(check: Check, measured: Measured, settings: Settings) -> Result:
     limit = threshold(check, measured.entity, settings)
     passed: bool | None
-    if measured.verdict != "compare":
+    if measured.verdict in ("pass", "unknown"):
         passed = True if measured.verdict == "pass" else None
     elif measured.value is None:
         passed = False

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
-from datetime import datetime
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from datetime import datetime, timedelta
 
 import pyarrow as pa
+from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.io.pyarrow import schema_to_pyarrow
 
 from spark_jobs.catalog import committing, lake
-from spark_jobs.checks.check import Check, Evaluation, Run, could_not_be_made, judge
+from spark_jobs.checks.check import Check, Evaluation, Measured, Run, could_not_be_made, judge, threshold
 from spark_jobs.settings import Settings
 from spark_jobs.tables import CHECK_RESULTS
 
@@ -22,11 +24,31 @@ def evaluate(checks: Iterable[Check], run: Run) -> list[Evaluation]:
     found = []
     for check in checks:
         try:
-            found.append(judge(check, check.measure(run), run.settings))
+            found.append(judge(check, _given_time(check, run), run.settings))
         except Exception as error:  # whatever it is: the others say something still
             log.exception("check %s could not be made", check.name)
             found.append(could_not_be_made(check, error, run.settings))
     return found
+
+
+def _given_time(check: Check, run: Run) -> Iterator[Measured]:
+    """What the check measures. What never was is unknown at first: a cluster that was just added is no fault."""
+    for each in check.measure(run):
+        if each.verdict == "never":
+            limit = timedelta(minutes=threshold(check, each.entity, run.settings))
+            if run.now - _first_look(check, each.entity, run) <= limit:
+                each = replace(each, verdict="unknown")
+        yield each
+
+
+def _first_look(check: Check, entity: str | None, run: Run) -> datetime:
+    """When the oldest result of the entity was booked, or now."""
+    try:
+        table = lake(run.settings).load_table(CHECK_RESULTS.name)
+    except NoSuchTableError:
+        return run.now
+    rows = table.scan(f"check == '{check.name}'", selected_fields=("entity", "evaluated_at")).to_arrow()
+    return min([row["evaluated_at"] for row in rows.to_pylist() if row["entity"] == entity] + [run.now])
 
 
 def refusing(evaluations: Iterable[Evaluation]) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
 import pytest
@@ -15,11 +15,13 @@ from spark_jobs.checks import build
 from spark_jobs.checks.check import Check, Evaluation, Measured, Run, judge
 from spark_jobs.checks.evaluate import evaluate, refusing
 from spark_jobs.checks.registry import BY_NAME, CHECKS, of_stage
+from spark_jobs.ingest.positions import CHANGE_SEQ, OFFSETS, Booked, Position, to_json
 from spark_jobs.marts import gate
 from spark_jobs.publish import branches
+from spark_jobs.publish.inputs import Inputs
 from spark_jobs.publish.models import Build, Node
 from spark_jobs.settings import Checks, Settings
-from spark_jobs.tables import Table
+from spark_jobs.tables import EVENTS, Table
 from tests.checks.world import NOW, SICK, WELL, add, ms
 from tests.rocketmq.test_lag import CASES as AT_A_BROKER
 
@@ -130,10 +132,39 @@ def test_silence_is_measured_from_the_last_publication(told, watched, name):
 
 def test_a_lake_where_nothing_was_ever_published_is_silent(tmp_path):
     empty = Settings(home=tmp_path)
-    for name in sorted(SILENCE):
+    for name, passed, detail in (
+        ("ingest_silent", False, "nothing was ever published"),
+        ("marts_silent", True, "nothing was merged yet"),
+    ):
         (result,) = judge(BY_NAME[name], BY_NAME[name].measure(Run(empty, NOW)), empty).results
-        assert result.passed is False
-        assert "nothing was ever published" in result.detail
+        assert (result.passed, detail in result.detail) == (passed, True), result
+
+
+def test_marts_that_a_build_would_not_change_are_not_silent(told, watched):
+    """Then the job publishes nothing, though it runs."""
+    check, later = BY_NAME["marts_silent"], datetime.now(UTC) + timedelta(hours=2)
+
+    def passes() -> bool | None:
+        (result,) = judge(check, check.measure(Run(watched, later)), watched).results
+        return result.passed
+
+    assert not passes()
+    catalog, name = lake(watched), "marts.fct_messages"
+    catalog.create_table(name, pa.schema([("cluster", pa.string())]))
+    try:
+        well = {WELL: Position(15, complete_to=ms(NOW))}
+        for seq, passed in ((7, True), (8, False)):
+            add(watched, EVENTS, [], **{OFFSETS: to_json(well), CHANGE_SEQ: str(seq)})
+            inputs = Inputs.of(Booked(well, 7), watched.limits, None)
+            add(watched, Table(name, "", ()), [], **inputs.snapshot_properties("p", "r"))
+            assert passes() is passed
+    finally:
+        catalog.drop_table(name)
+        events = catalog.load_table(EVENTS.name)
+        for _ in range(2):
+            events.manage_snapshots().rollback_to_snapshot(
+                events.current_snapshot().parent_snapshot_id
+            ).commit()
 
 
 def test_every_check_has_a_case():

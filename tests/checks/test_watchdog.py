@@ -16,7 +16,7 @@ from pydantic import SecretStr
 from spark_jobs import watchdog
 from spark_jobs.alerts import book, tasks
 from spark_jobs.catalog import head
-from spark_jobs.settings import PROJECT, Alerts, Catalog, Cluster, Settings
+from spark_jobs.settings import PROJECT, Alerts, Catalog, Checks, Cluster, Settings
 from spark_jobs.tables import RAW
 from spark_jobs.watchdog import watch
 from tests.checks.loopback import receiver, until
@@ -178,6 +178,30 @@ def test_a_sink_that_does_not_answer_stops_the_beat(ours, hook):
     assert len(titles(hook)) == 7  # the last tells of the watchdog itself
     assert watch(ours, datetime.now(UTC) + timedelta(minutes=10), "hears") == []
     assert len(hook.bodies("/beat/1")) == 1
+
+
+def test_before_the_first_ingest_it_waits_for_a_while(ours, hook, tmp_path):
+    fresh = Settings(home=tmp_path / "fresh", alerts=ours.alerts)
+    (tmp_path / "fresh").mkdir()
+    now = datetime.now(UTC)
+    assert watch(fresh, now, "first") == []
+    assert watch(fresh, now + timedelta(minutes=20), "again") == []
+    assert hook.requests == []
+    (wrong,) = watch(fresh, now + timedelta(minutes=25), "late")
+    assert "does not exist" in wrong
+    assert len(titles(hook)) == 1
+
+
+def test_a_cluster_that_was_just_added_has_time_to_be_read(ours, hook):
+    added = ours.model_copy(update={"clusters": [Cluster(name="added", namesrv=["127.0.0.1:1"])]})
+    added = added.model_copy(update={"checks": Checks(off=["lag", "ingest_silent", "marts_silent"])})
+    now = datetime.now(UTC)
+    for minutes in (0, 29):
+        assert watch(added, now + timedelta(minutes=minutes), "added") == []
+        assert titles(hook) == []
+    assert watch(added, now + timedelta(minutes=31), "added") == []
+    alerts = {(alert.check, alert.entity) for alert in book.read(ours) if alert.is_open}
+    assert alerts == {("freshness_raw", "added"), ("freshness_events", "added")}
 
 
 def test_a_task_that_is_no_more_stands_as_failed_no_longer(ours, hook):
