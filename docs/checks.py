@@ -48,6 +48,9 @@ end = 2026-11-22T03:00:00Z
 match = "prod:marts*"
 ```
 
+Without `runbook_base_url` an alert links to Airflow's own page of its runbook, where the variable `AIRFLOW__API__BASE_URL` says
+where that is (`make up` and the containers set it); else it names the file.
+
 Maintenance opens such a window by itself for the checks that would find its waiting jobs silent
 ([maintenance](maintenance.md#beside-the-writers)).
 
@@ -75,13 +78,18 @@ TRACE_ALERTS__HEARTBEAT_URL='https://…'
 
 - **Apprise** addresses of the alert's route get one message a check with all of its entities, once when they open and
   once when they are resolved.
-- A sink that does not answer is asked three times, then by the later runs, until it has taken what it lacks.
+- A sink that does not answer is asked three times, then by the later runs, until it has taken what it lacks: what is open, and
+  the end of what it was told of.
 - **Routes**: `pipeline` is for those who run the warehouse, `messaging` for those who run the applications.
 - **The watchdog** (`trace_watchdog`, `make watchdog`) runs every `interval_seconds` (300). What it cannot put into the lake
-  (the alert `watchdog`: the lake is away, a sink does not answer) stands in a file below `$TRACE_HOME/watchdog`. After a
-  run in which all went well it asks `heartbeat_url`.
+  (the alert `watchdog`: the lake is away, a sink does not answer) stands in a file below `$TRACE_HOME/watchdog`, with a copy of
+  what is open, which is sent to Alertmanager while the lake is away. It tells what it knows of the lake before it asks the
+  brokers, and all of it has an end. After a run in which all went well it asks `heartbeat_url`.
+- **What was never there**, such as a cluster that was just added, is `unknown` until the check's limit has passed since it was
+  first looked for.
 - **Tasks**: `plugins/notifier.py` makes the alert `task_failed` of a task that failed after its retries, and resolves it
-  when the task succeeds. A task that was killed may never get to it; then `ingest_silent` or `marts_silent` fires.
+  when the task succeeds or its DAG has it no more. A task that was killed may never get to it; then `ingest_silent` or
+  `marts_silent` fires.
 """
 
 

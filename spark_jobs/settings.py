@@ -205,6 +205,11 @@ class MaintenanceWindow(_Section):
     match: str = Field(default="*", description="pattern (*, ?) of the identities that are held back")
 
 
+def _runbooks() -> str:
+    base = os.environ.get("AIRFLOW__API__BASE_URL")
+    return f"{base.rstrip('/')}/trace-warehouse/runbooks" if base else "docs/runbooks"
+
+
 class Alerts(_Section):
     """Whom to tell. With no address alerts stand in `lake.ops.alerts` and in the log."""
 
@@ -223,7 +228,11 @@ class Alerts(_Section):
         default=None,
         description="of an outside dead-man's switch: asked (GET) by each watchdog run that went well",
     )
-    runbook_base_url: str = Field(default="docs/runbooks", description="folder of the runbooks, as a link")
+    runbook_base_url: str = Field(
+        default_factory=_runbooks,
+        description="folder of the runbooks, as a link; unset: Airflow's page of them, where "
+        "AIRFLOW__API__BASE_URL says where that is",
+    )
     owner: str = Field(default="data-platform", description="stands in every result and alert")
     maintenance: list[MaintenanceWindow] = []
 
@@ -295,7 +304,7 @@ class Settings(BaseSettings):
     limits: Limits = Limits()
     lineage: Lineage = Lineage()
     checks: Checks = Checks()
-    alerts: Alerts = Alerts()
+    alerts: Alerts = Field(default_factory=Alerts)
     maintenance: tuple[Upkeep, ...] = Field(default=UPKEEP, description="rows given here stand before these")
     spark_master: str = "local[2]"
     spark_driver_memory: str = "2g"

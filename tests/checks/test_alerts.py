@@ -182,6 +182,12 @@ def test_alertmanager_keeps_an_open_alert_for_three_intervals():
     assert datetime.fromisoformat(payload(over, 300, minute(8))["endsAt"]) == minute(8)
 
 
+def test_the_link_of_an_alert_opens_where_airflows_address_is_known(monkeypatch):
+    monkeypatch.setenv("AIRFLOW__API__BASE_URL", "https://airflow.example.com/trace/")
+    (alert,) = advance([], [found(("a", False))], Settings(), minute(0))
+    assert alert.runbook_url == "https://airflow.example.com/trace/trace-warehouse/runbooks/orphan_rate.md"
+
+
 @pytest.mark.parametrize("check", BY_NAME.values(), ids=list(BY_NAME))
 def test_the_link_of_an_alert_is_its_runbook(check):
     ours = Settings(alerts=Alerts(runbook_base_url="https://git.example.com/docs/runbooks/"))

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from urllib.parse import urljoin
 
 import pyarrow as pa
 import pytest
+
+from spark_jobs.checks.registry import BY_NAME
 
 RUN = "/runs/trace_ingest/manual__2026-11-21T10%3A00%3A00%2B00%3A00"
 RUN_ID = "trace_ingest/manual__2026-11-21T10:00:00+00:00"
@@ -39,7 +43,7 @@ def rows(count: int) -> pa.Table:
     return pa.table({"queue_offset": list(range(count))})
 
 
-@pytest.mark.parametrize("page", ["/alerts", RUN])
+@pytest.mark.parametrize("page", ["/alerts", RUN, "/runbooks/lag.md", "/runbooks/nonsense"])
 def test_who_has_not_logged_in_sees_nothing(anybody, page):
     assert anybody.get(page).status_code == 401
 
@@ -85,6 +89,33 @@ def test_open_alerts_are_shown_and_resolved_ones_are_not(warehouse, viewer):
     assert "local:raw:lag:c1" in page
     assert "&lt;b&gt;behind&lt;/b&gt; &amp; late" in page
     assert "local:marts:orphans:c1" not in page
+
+
+@pytest.mark.parametrize("check", BY_NAME)
+def test_each_runbook_opens_and_so_do_its_links(viewer, check):
+    page = viewer.get(f"/runbooks/{check}.md")
+    assert page.status_code == 200
+    assert f"<h1>{check}: " in page.text
+    for link in re.findall(r'href="([^"]+)"', page.text):
+        assert viewer.get(urljoin(f"/runbooks/{check}.md", link)).status_code == 200, link
+
+
+@pytest.mark.parametrize("name", ["nonsense.md", "..%2Fchecks.md", "%2e%2e%2fchecks"])
+def test_nothing_but_runbooks_is_served(viewer, name):
+    assert viewer.get(f"/runbooks/{name}").status_code == 404
+
+
+@pytest.mark.parametrize(
+    "stored", ["docs/runbooks/lag.md", "javascript:alert(1)", "https://git.example.com/lag.md"]
+)
+def test_the_link_of_an_open_alert_opens(warehouse, viewer, stored):
+    alert = {"identity": ["local:lag"], "state": ["open"], "check": ["lag"], "runbook_url": [stored]}
+    warehouse.append("ops.alerts", pa.table(alert))
+    (link,) = re.findall(r'href="([^"]+)"', viewer.get("/alerts").text)
+    if stored.startswith("https"):
+        assert link == stored
+    else:
+        assert viewer.get(link).status_code == 200
 
 
 def test_titles_from_the_address_are_escaped(viewer):
