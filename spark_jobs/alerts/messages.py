@@ -48,16 +48,17 @@ def send(address: SecretStr, alerts: Sequence[Alert]) -> list[Alert]:
     refused: NotDelivered | None = None
     for group in grouped(alerts):
         try:
-            _send(address, group)
+            # One that hangs does so for each group: it gets no more than one try for what comes after.
+            _send(address, group, ATTEMPTS if refused is None else 1)
             taken += group
         except NotDelivered as error:
-            refused = error
+            refused = refused or error
     if refused and not taken:
         raise refused
     return taken
 
 
-def _send(address: SecretStr, group: Sequence[Alert]) -> None:
+def _send(address: SecretStr, group: Sequence[Alert], attempts: int) -> None:
     title, body = text(group)
     kind = apprise.NotifyType.FAILURE if group[0].is_open else apprise.NotifyType.SUCCESS
     with nothing_logged():
@@ -66,13 +67,13 @@ def _send(address: SecretStr, group: Sequence[Alert]) -> None:
             raise NotDelivered("Apprise does not know such an address")
         for attempt in Retrying(
             retry=retry_if_exception_type(_Refused),
-            stop=stop_after_attempt(ATTEMPTS),
+            stop=stop_after_attempt(attempts),
             wait=wait_exponential(0.5, max=5),
             reraise=True,
         ):
             with attempt:
                 if not sink.notify(title=title, body=body, notify_type=kind):
-                    raise _Refused(f"refused, {ATTEMPTS} times")
+                    raise _Refused(f"refused, {attempts} times")
 
 
 class _Refused(NotDelivered):

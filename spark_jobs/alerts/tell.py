@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from spark_jobs.alerts import sinks
 from spark_jobs.alerts.alert import Alert, advance, retire
 from spark_jobs.alerts.http import NotDelivered
+from spark_jobs.alerts.secrets import nothing_logged
 from spark_jobs.checks.check import Evaluation
 from spark_jobs.settings import Settings
 
@@ -118,11 +120,14 @@ def _deliver(
     now: datetime,
     told: Told,
 ) -> dict[tuple[str, datetime], list[tuple[bool, str]]]:
-    """Tell each sink; returns, by alert, who took it and whether it was open then."""
+    """Tell all sinks at once, as one may hang; returns, by alert, who took it and whether it was open then."""
     taken: dict[tuple[str, datetime], list[tuple[bool, str]]] = {}
-    for sink in places:
+    # The levels of loggers are those of all threads.
+    with nothing_logged(), ThreadPoolExecutor(max(1, len(places))) as pool:
+        sent = [pool.submit(sink.send, alerts, due, interval_seconds, now) for sink in places]
+    for sink, answer in zip(places, sent, strict=True):
         try:
-            for alert in sink.send(alerts, due, interval_seconds, now):
+            for alert in answer.result():
                 taken.setdefault(_key(alert), []).append((alert.is_open, sink.name))
         except NotDelivered as error:
             told.undelivered[sink.name] = str(error)

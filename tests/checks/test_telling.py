@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import os
+import socket
+import time
 import traceback
 from dataclasses import asdict
 from datetime import timedelta
@@ -15,6 +17,7 @@ from pydantic_settings import SettingsError
 from spark_jobs.alerts import notebook
 from spark_jobs.alerts.alert import Alert
 from spark_jobs.alerts.tell import LEASE, NotKept, tell
+from spark_jobs.checks.registry import BY_NAME
 from spark_jobs.settings import Alerts, Settings
 from tests.checks.loopback import receiver
 from tests.checks.test_alerts import found, minute
@@ -51,18 +54,35 @@ def test_apprise_is_told_once_of_a_fault_and_once_of_its_end(store, hook):
 
 
 def test_an_undelivered_alert_goes_out_later(store, hook):
-    ours = settings(apprise={"messaging": [f"json://{hook.url}/x", f"json://{hook.url}/y"]})
-    hook.answers = [500, 500, 500]  # the first address, three times
-    told = tell(store, [found(("a", False))], ours, minute(0))
-    assert told.undelivered == {"apprise messaging 1": "refused, 3 times"}
-    assert (len(hook.bodies("/x")), len(hook.bodies("/y"))) == (3, 1)
-    # Whoever is to deliver it has it for a while; then any run does, also one without results.
-    tell(store, [], ours, minute(0) + LEASE - timedelta(seconds=1))
-    assert len(hook.bodies("/x")) == 3
-    assert tell(store, [], ours, minute(0) + LEASE).undelivered == {}
-    assert (len(hook.bodies("/x")), len(hook.bodies("/y"))) == (4, 1)
-    tell(store, [], ours, minute(9))
-    assert (len(hook.bodies("/x")), len(hook.bodies("/y"))) == (4, 1)
+    with receiver() as away:
+        ours = settings(apprise={"messaging": [f"json://{away.url}/x", f"json://{hook.url}/y"]})
+        away.answers = [500, 500, 500]
+        told = tell(store, [found(("a", False))], ours, minute(0))
+        assert told.undelivered == {"apprise messaging 1": "refused, 3 times"}
+        assert (len(away.requests), len(hook.requests)) == (3, 1)
+        # Whoever is to deliver it has it for a while; then any run does, also one without results.
+        tell(store, [], ours, minute(0) + LEASE - timedelta(seconds=1))
+        assert len(away.requests) == 3
+        assert tell(store, [], ours, minute(0) + LEASE).undelivered == {}
+        assert (len(away.requests), len(hook.requests)) == (4, 1)
+        tell(store, [], ours, minute(9))
+        assert (len(away.requests), len(hook.requests)) == (4, 1)
+
+
+def test_a_sink_that_hangs_keeps_nobody_waiting(store, hook):
+    """Two Alertmanagers behind a socket that takes what it is sent and says nothing, and a chat that does."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"127.0.0.1:{silent.getsockname()[1]}"
+        ours = settings(
+            alertmanager=[f"http://{address}", f"http://{address}"],
+            apprise={"messaging": [f"json://{hook.url}/chat", f"json://{address}/chat"]},
+        )
+        evaluations = [found(("a", False), check=BY_NAME[name]) for name in ("orphan_rate", "clock_skew")]
+        begin = time.monotonic()
+        told = tell(store, evaluations, ours, minute(0))
+        assert time.monotonic() - begin < 45
+    assert set(told.undelivered) == {"alertmanager 1", "alertmanager 2", "apprise messaging 2"}
+    assert len(hook.bodies("/chat")) == 2
 
 
 def test_without_sinks_the_alert_is_logged_and_waits(store, hook, caplog):
