@@ -58,7 +58,7 @@ CASES = {
     "row_count_drop": Case("marts.fct_sends", 0.5, "marts.fct_consume_attempts"),
     "dbt_warnings": Case("warning_test", 2, None),
     "unknown_layouts": Case("sick/field_count:99", 4, None),
-    "completeness": of_cluster(0.7),
+    "completeness": of_cluster(0.75),  # 60 pairs, 20 of each half: 160 of 213 records
     "clock_skew": Case("sick/10.0.0.7", 45_000, "well/10.0.0.7"),
     "duplicate_rate": Case("sick/g", 0.2, "well/g"),
     "orphan_rate": Case("sick/orders/g", 0.09, "well/orders/g"),
