@@ -22,6 +22,7 @@ from spark_jobs.erasure.erase import (
     erase_from_ops,
     erase_from_raw,
     forget,
+    left,
     rewritten_messages,
 )
 from spark_jobs.erasure.rules import Kind, Rule
@@ -65,9 +66,7 @@ def would_erase(spark: SparkSession, settings: Settings, cluster: str, kind: Kin
     """Print what raw, events and ops hold of it, and change nothing."""
     text = rules.named(kind, text)
     rule = Rule(cluster, kind, "", rules.digest("", text))
-    raw = erase_from_raw(spark, settings, rule, text, "", dry_run=True)
-    events = erase_from_events(spark, settings, rule, "", dry_run=True)
-    ops = erase_from_ops(spark, settings, rule, dry_run=True)
+    raw, events, ops = left(spark, settings, rule, text)
     _console.print(
         f"would take {raw.records} records out of {raw.messages} messages of {tables.RAW.full_name}, {events} rows out "
         f"of {tables.EVENTS.full_name}, {ops} out of lake.ops; then build the marts anew and expire all old snapshots",
@@ -120,6 +119,14 @@ def main(argv: list[str] | None = None) -> int:
         _console.print(
             f"[bold red]not done[/]: branches still hold it: {', '.join(held)}. They belong to jobs that are at work, "
             "or that died; maintenance drops them when they are old. Run this again then"
+        )
+        return 1
+    raw, events, ops = left(spark, settings, rule, rules.named(kind, text))
+    if raw.messages or events or ops:
+        _console.print(
+            f"[bold red]not done[/]: {raw.messages} messages, {events} records and {ops} rows of lake.ops hold it again: "
+            "another job wrote them meanwhile. Run this again",
+            highlight=False,
         )
         return 1
     rules.complete(spark, rule)

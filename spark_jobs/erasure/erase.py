@@ -1,4 +1,8 @@
-"""Erase by one rule: raw first, then what is made of it, table by table; each step can be done again."""
+"""Erase by one rule: raw first, then what is made of it, table by table; each step can be done again.
+
+Raw and events get a commit even where nothing is found yet: a writer that is under way, and has read what is to be
+erased, is refused by it, plans again, and then finds the rule and the rewritten messages.
+"""
 
 from __future__ import annotations
 
@@ -50,18 +54,20 @@ def erase_from_raw(
     found = rewritten(_holding(before, rule, text), [rule]).where("is_rewritten").persist()
     try:
         messages, records = found.agg(F.count("*"), F.coalesce(F.sum("erased"), F.lit(0))).collect()[0]
-        if not messages or dry_run:
+        if dry_run:
             return Erased(messages, records)
-        parts = parts_of(found)
-        found.select(*RAW.column_names).createOrReplaceTempView("rewritten")
         properties = {OFFSETS: to_json(books.positions), RUN_ID: run_id}
         with publish.branch(spark, RAW, "erase", books.head) as branch:
-            with publish.committing_with(spark, properties):
-                spark.sql(
-                    f"merge into {RAW.full_name}.branch_{branch} t using rewritten s "
-                    f"on {same_place(parts, MESSAGE)} when matched then update set *"
-                )
-            _audit(publish.on_branch(spark, RAW, branch), before.count(), rule, text)
+            if messages:
+                found.select(*RAW.column_names).createOrReplaceTempView("rewritten")
+                with publish.committing_with(spark, properties):
+                    spark.sql(
+                        f"merge into {RAW.full_name}.branch_{branch} t using rewritten s "
+                        f"on {same_place(parts_of(found), MESSAGE)} when matched then update set *"
+                    )
+                _audit(publish.on_branch(spark, RAW, branch), before.count(), rule, text)
+            else:
+                publish.append(before.limit(0), RAW, branch, properties)
             publish.fast_forward(spark, RAW.full_name, branch)
         return Erased(messages, records)
     finally:
@@ -90,22 +96,25 @@ def erase_from_events(
     before = spark.read.option("versionAsOf", events.head).table(EVENTS.full_name)
     found = before.where(F.col("cluster") == rule.cluster).where(in_record([rule]))
     count = found.count()
-    if not count or dry_run:
+    if dry_run:
         return count
-    found.createOrReplaceTempView("named")
-    change_seq = events.change_seq + 1
+    change_seq = events.change_seq + (1 if count else 0)
     properties = {OFFSETS: to_json(events.positions), CHANGE_SEQ: str(change_seq), RUN_ID: run_id}
     with publish.branch(spark, EVENTS, "erase", events.head) as branch:
-        with publish.committing_with(spark, properties):
-            spark.sql(
-                f"""
-                merge into {EVENTS.full_name}.branch_{branch} t
-                using named s
-                on {same_place(parts_of(found), PLACE)}
-                when matched and t.invalid_reason like 'body_error:%' then update set t.raw = cast('' as binary)
-                when matched then delete
-                """
-            )
+        if count:
+            found.createOrReplaceTempView("named")
+            with publish.committing_with(spark, properties):
+                spark.sql(
+                    f"""
+                    merge into {EVENTS.full_name}.branch_{branch} t
+                    using named s
+                    on {same_place(parts_of(found), PLACE)}
+                    when matched and t.invalid_reason like 'body_error:%' then update set t.raw = cast('' as binary)
+                    when matched then delete
+                    """
+                )
+        else:
+            publish.append(before.limit(0), EVENTS, branch, properties)
         publish.fast_forward(spark, EVENTS.full_name, branch)
     return count
 
@@ -130,6 +139,15 @@ def erase_from_ops(spark: SparkSession, settings: Settings, rule: Rule, dry_run:
                 args={name: [v for v in {row[name] for row in found} if v] for name in texts},
             )
     return count
+
+
+def left(spark: SparkSession, settings: Settings, rule: Rule, text: str) -> tuple[Erased, int, int]:
+    """What main of raw, of events and of ops holds of it: messages and records, rows, rows."""
+    return (
+        erase_from_raw(spark, settings, rule, text, "", dry_run=True),
+        erase_from_events(spark, settings, rule, "", dry_run=True),
+        erase_from_ops(spark, settings, rule, dry_run=True),
+    )
 
 
 def forget(

@@ -7,15 +7,18 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from pyspark.sql import functions as F
 
+from spark_jobs import erase as job
 from spark_jobs import tables
 from spark_jobs.erase import erase
 from spark_jobs.erasure import rules
 from spark_jobs.erasure.bodies import ERASED, without_erased
 from spark_jobs.erasure.erase import forget
 from spark_jobs.erasure.rules import Kind, Rule, digest, rules_of
+from spark_jobs.ingest import publish, raw
 from spark_jobs.ingest.positions import booked
 from spark_jobs.merge import merge_all
 from spark_jobs.replay import replay_messages
+from spark_jobs.trace import merge as trace_merge
 from spark_jobs.trace.layouts import LAYOUTS
 from tests import lakes
 from tests.maintenance.files import holding
@@ -220,3 +223,77 @@ def test_a_group_of_one_cluster_and_the_books_of_replaced_records(filled, settin
     left = filled.table(tables.REPLACED_RECORDS.full_name)
     assert left.count() > 0
     assert left.where("group_name = 'last-group'").isEmpty()
+
+
+def next_offset(spark, settings) -> int:
+    (position,) = booked(spark, settings, tables.RAW).positions.values()
+    return position.next
+
+
+def once_after(step, then):
+    """The step, and `then` behind its first call."""
+    called = []
+
+    def wrapped(*given):
+        found = step(*given)
+        if not called:
+            called.append(then())
+        return found
+
+    return wrapped
+
+
+def test_a_merge_that_read_the_messages_before_is_refused_and_plans_again(filled, settings, monkeypatch):
+    """Events hold nothing of it yet when it is erased there."""
+    first, text = next_offset(filled, settings), "under-way-in-the-merge"
+    body = record(keys=text) + record(keys="k")
+    write(filled, settings, messages(filled, first, first + 2, body), planned(first, first + 2), "run")
+    meanwhile = once_after(trace_merge._audit, lambda: erased(filled, settings, text=text))
+    monkeypatch.setattr(trace_merge, "_audit", meanwhile)
+    assert merge_all(filled, settings, "merge") == 2
+    assert filled.table(tables.EVENTS.full_name).where(f"keys = '{text}'").isEmpty()
+
+
+def test_an_extraction_that_read_the_rules_before_is_refused(filled, settings, monkeypatch):
+    """Raw holds nothing of it yet when it is erased there."""
+    books, text = booked(filled, settings, tables.RAW), "under-way-in-the-extraction"
+    first = next_offset(filled, settings)
+    rows, plan = messages(filled, first, first + 1, record(keys=text)), planned(first, first + 1)
+    meanwhile = once_after(raw._audit, lambda: erased(filled, settings, text=text))
+    monkeypatch.setattr(raw, "_audit", meanwhile)
+    with pytest.raises(publish.PublishRefused):
+        raw.write(filled, rows, plan, "extraction", books.head)
+    assert booked(filled, settings, tables.RAW).positions == books.positions
+
+
+def test_what_finds_nothing_moves_no_change_seq(filled, settings):
+    """A commit with no rows is no new input of the marts."""
+    before = {table.name: booked(filled, settings, table) for table in (tables.RAW, tables.EVENTS)}
+    erased(filled, settings, text="nowhere")
+    for table in (tables.RAW, tables.EVENTS):
+        after, known = booked(filled, settings, table), before[table.name]
+        assert (after.positions, after.change_seq) == (known.positions, known.change_seq)
+        assert after.head != known.head
+
+
+def test_an_erasure_is_complete_only_where_nothing_of_it_came_back(filled, settings, monkeypatch, capfd):
+    """Written behind its back, after all else was done."""
+    monkeypatch.setenv("TRACE_HOME", str(settings.home))
+    monkeypatch.setattr(job, "rebuild_marts", lambda *_: True)
+    text, real = "comes-back", job.forget
+
+    def come_back() -> None:
+        first = next_offset(filled, settings)
+        rows = messages(filled, first, first + 1, record(keys=text))
+        write(filled, settings, rows, planned(first, first + 1), "behind its back")
+
+    def completed() -> int:
+        return filled.table(tables.ERASURES.full_name).where("completed_at is not null").count()
+
+    before = completed()
+    monkeypatch.setattr(job, "forget", once_after(real, come_back))
+    assert job.main(["--cluster", "c", "--key", text]) == 1
+    assert "not done: 1 messages, 0 records" in capfd.readouterr().err
+    assert completed() == before
+    assert job.main(["--cluster", "c", "--key", text]) == 0
+    assert completed() == before + 1
