@@ -58,7 +58,7 @@ def erase(
     for attempt in publish.planning_again():
         with attempt:
             erase_from_events(spark, settings, rule, run_id)
-    erase_from_ops(spark, settings, rule)
+    erase_from_ops(spark, rule)
     return rule, done
 
 

@@ -9,25 +9,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from spark_jobs import catalog
 from spark_jobs.erasure.bodies import ERASED, rewritten
-from spark_jobs.erasure.matching import in_any, in_record
-from spark_jobs.erasure.rules import Rule
+from spark_jobs.erasure.matching import COLUMNS, in_record, in_text
+from spark_jobs.erasure.rules import Kind, Rule
 from spark_jobs.ingest import publish
 from spark_jobs.ingest.positions import CHANGE_SEQ, OFFSETS, RUN_ID, booked, to_json
 from spark_jobs.maintenance import compaction, expiry
-from spark_jobs.publish import branches
-from spark_jobs.session import CATALOG
 from spark_jobs.settings import Settings
-from spark_jobs.tables import ERASURES, EVENTS, INGEST_GAPS, PUBLICATIONS, RAW, RETENTION
+from spark_jobs.tables import ALERTS, CHECK_RESULTS, EVENTS, RAW, REPLACED_RECORDS, Table
 from spark_jobs.trace.merge import MESSAGE, PLACE, parts_of, same_place
-
-# Books of the pipeline itself: names of tables, queues and branches.
-_KEPT = {table.name for table in (ERASURES, INGEST_GAPS, PUBLICATIONS, RETENTION)}
-_OF_A_QUEUE = {"cluster", "trace_topic", "broker", "run_id"}
 
 
 @dataclass(frozen=True)
@@ -119,26 +113,37 @@ def erase_from_events(
     return count
 
 
-def erase_from_ops(spark: SparkSession, settings: Settings, rule: Rule, dry_run: bool = False) -> int:
-    """Delete the rows of the other books that name it in any text; returns how many."""
+def erase_from_ops(spark: SparkSession, rule: Rule, dry_run: bool = False) -> int:
+    """Delete the cluster's rows of the other books that name it, see `_places`; returns how many."""
     count = 0
-    for table in branches.tables_in(catalog.lake(settings), "ops"):
-        if table in _KEPT:
-            continue
-        rows = spark.table(f"{CATALOG}.{table}")
-        texts = [name for name, kind in rows.dtypes if kind == "string" and name not in _OF_A_QUEUE]
-        named = rows.select(*[F.when(in_any([rule], F.col(name)), F.col(name)).alias(name) for name in texts])
-        found = named.where(F.coalesce(*texts).isNotNull()).collect()
+    for table, name, condition in _places(rule):
+        found = spark.table(table.full_name).where(condition).select(name).collect()
         count += len(found)
         if found and not dry_run:
+            of_cluster = "cluster = :cluster and " if "cluster" in table.column_names else ""
             spark.sql(
-                f"delete from {CATALOG}.{table} where "
-                + " or ".join(
-                    f"array_contains(:{name}, {name})" for name in texts if any(row[name] for row in found)
-                ),
-                args={name: [v for v in {row[name] for row in found} if v] for name in texts},
+                f"delete from {table.full_name} where {of_cluster}array_contains(:named, {name})",
+                args={"cluster": rule.cluster, "named": sorted({row[0] for row in found})},
             )
     return count
+
+
+def _places(rule: Rule) -> list[tuple[Table, str, Column]]:
+    """Where the other books hold it: table, column, and which rows.
+
+    Replaced records have it in the columns of its kind. Results of checks and alerts have of a message only the
+    group, last in their entity: `<cluster>/<group>`, `<cluster>/<topic>/<group>`.
+    """
+    places = [
+        (REPLACED_RECORDS, name, (F.col("cluster") == rule.cluster) & in_text([rule], rule.kind, F.col(name)))
+        for name in COLUMNS[rule.kind]
+        if name in REPLACED_RECORDS.column_names
+    ]
+    if rule.kind is Kind.GROUP:
+        of_cluster = F.startswith("entity", F.lit(f"{rule.cluster}/"))
+        named = in_text([rule], rule.kind, F.substring_index("entity", "/", -1))
+        places += [(table, "entity", of_cluster & named) for table in (CHECK_RESULTS, ALERTS)]
+    return places
 
 
 def left(spark: SparkSession, settings: Settings, rule: Rule, text: str) -> tuple[Erased, int, int]:
@@ -146,7 +151,7 @@ def left(spark: SparkSession, settings: Settings, rule: Rule, text: str) -> tupl
     return (
         erase_from_raw(spark, settings, rule, text, "", dry_run=True),
         erase_from_events(spark, settings, rule, "", dry_run=True),
-        erase_from_ops(spark, settings, rule, dry_run=True),
+        erase_from_ops(spark, rule, dry_run=True),
     )
 
 

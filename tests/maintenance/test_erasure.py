@@ -12,7 +12,7 @@ from spark_jobs import tables
 from spark_jobs.erase import erase
 from spark_jobs.erasure import rules
 from spark_jobs.erasure.bodies import ERASED, without_erased
-from spark_jobs.erasure.erase import forget
+from spark_jobs.erasure.erase import erase_from_ops, forget
 from spark_jobs.erasure.rules import Kind, Rule, digest, rules_of
 from spark_jobs.ingest import publish, raw
 from spark_jobs.ingest.positions import booked
@@ -21,6 +21,7 @@ from spark_jobs.replay import replay_messages
 from spark_jobs.trace import merge as trace_merge
 from spark_jobs.trace.layouts import LAYOUTS
 from tests import lakes
+from tests.checks.world import add
 from tests.maintenance.files import holding
 from tests.spark.stored import messages, planned, write
 
@@ -223,6 +224,65 @@ def test_a_group_of_one_cluster_and_the_books_of_replaced_records(filled, settin
     left = filled.table(tables.REPLACED_RECORDS.full_name)
     assert left.count() > 0
     assert left.where("group_name = 'last-group'").isEmpty()
+
+
+# What the books hold of two clusters: the entity's last part is a group, a topic, a queue or a task.
+ENTITIES = {
+    *("a/orders", "a/mail/orders", "a/orders/mail", "a/orders-2", "a", "b/orders", "b/mail/orders"),
+    *("orders/mail", "trace_ingest/orders", "orders", None),
+}
+OF_THE_GROUP = {"a/orders", "a/mail/orders"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "gone"),
+    [
+        (Kind.GROUP, "orders", OF_THE_GROUP),
+        *((Kind.GROUP, word, set()) for word in ("prod", "pipeline", "deliveries", "a")),
+        *((Kind.KEY, word, set()) for word in ("orders", "pipeline", "duplicates")),
+        (Kind.MSG_ID, "orders", set()),
+    ],
+)
+def test_books_of_checks_lose_a_group_of_the_cluster_and_nothing_else(filled, settings, kind, text, gone):
+    common = {"class": "messaging", "severity": "critical", "owner": "prod", "table": "marts.duplicates"}
+    results = [common | {"entity": e, "detail": "20 of 100 deliveries have duplicates"} for e in ENTITIES]
+    alerts = [
+        common | {"entity": e, "identity": f"prod:marts.duplicates:c:{e}", "route": "pipeline"}
+        for e in ENTITIES
+    ]
+    for table, rows in ((tables.CHECK_RESULTS, results), (tables.ALERTS, alerts)):
+        filled.sql(f"delete from {table.full_name}")
+        add(settings, table, rows)
+    erase_from_ops(filled, Rule("a", kind, "salt", digest("salt", text)))
+    for table in (tables.CHECK_RESULTS, tables.ALERTS):
+        assert {row.entity for row in filled.table(table.full_name).collect()} == ENTITIES - gone, table.name
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "gone"),
+    [
+        (Kind.GROUP, "orders", {"a group"}),
+        (Kind.MSG_ID, "ID7", {"a id"}),
+        (Kind.MSG_ID, "orders", set()),
+        (Kind.KEY, "orders", set()),
+    ],
+)
+def test_the_book_of_replaced_records_loses_what_has_it_in_its_column(filled, settings, kind, text, gone):
+    """Each row's `request_id` says whose and what it is; the topic `orders` is none of it."""
+    rows = [
+        {"cluster": cluster, "topic": "orders", "request_id": f"{cluster} {what}", **columns}
+        for cluster in ("a", "b")
+        for what, columns in {
+            "group": {"group_name": "%RETRY%orders"},
+            "id": {"msg_id": "ID6,ID7"},
+            "other": {"group_name": "mail", "msg_id": "ID70"},
+        }.items()
+    ]
+    filled.sql(f"delete from {tables.REPLACED_RECORDS.full_name}")
+    add(settings, tables.REPLACED_RECORDS, rows)
+    erase_from_ops(filled, Rule("a", kind, "salt", digest("salt", text)))
+    left = {row.request_id for row in filled.table(tables.REPLACED_RECORDS.full_name).collect()}
+    assert left == {row["request_id"] for row in rows} - gone
 
 
 def next_offset(spark, settings) -> int:
