@@ -8,9 +8,9 @@ rows, where a build tests those that it writes, and changes nothing.
 **Starts** once a day. Each task takes the slot of the pool whose jobs write its tables, so it is never at work while they
 publish. Should both be at it all the same, one is refused by the compare-and-set and nothing is lost.
 
-**Fails** when messages would be dropped from raw that are not merged yet, or when a compaction did not leave the rows as
-they were. The other tables are kept all the same. `history_tests` fails when a test finds rows
-(docs/runbooks/history_tests.md).
+**Fails** when messages would be dropped from raw that are not merged yet, when a compaction did not leave the rows as
+they were, or when something is wrong with a table. The other tables are kept all the same. `history_tests` fails when a
+test finds rows (docs/runbooks/history_tests.md).
 
 **What to do**: the task's log ends with a line for each table and says which one failed and why. Clear the task, or
 leave it to the next day: nothing depends on it soon.

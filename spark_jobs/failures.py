@@ -17,10 +17,15 @@ def told(main: Callable[[], int]) -> int:
     try:
         return main()
     except Exception as error:
-        traceback.print_exc()
-        if line := _line(f"{error!r} {error}"):
-            print(line, file=sys.stderr, flush=True)
+        tell(error)
         return 1
+
+
+def tell(error: Exception) -> None:
+    """Print the trace of an error, and where to look if it was the machine's."""
+    traceback.print_exception(error)
+    if line := _line(f"{error!r} {error}"):
+        print(line, file=sys.stderr, flush=True)
 
 
 def _line(text: str) -> str | None:

@@ -12,10 +12,8 @@ from datetime import UTC, datetime
 from spark_jobs import tables
 from spark_jobs.alerts import windows
 from spark_jobs.catalog import lake
-from spark_jobs.failures import told
-from spark_jobs.ingest.publish import AuditFailed
+from spark_jobs.failures import tell, told
 from spark_jobs.maintenance import report
-from spark_jobs.maintenance.retention import NotMerged
 from spark_jobs.maintenance.upkeep import keep, tables_of
 from spark_jobs.publish import publication
 from spark_jobs.session import session
@@ -46,7 +44,8 @@ def main(argv: list[str] | None = None) -> int:
         for name, policy in tables_of(spark, settings, args.pool):
             try:
                 done.append(keep(spark, settings, name, policy, now, args.run_id, args.dry_run))
-            except (AuditFailed, NotMerged) as error:
+            except Exception as error:  # whatever it is: the other tables are kept all the same
+                tell(error)
                 report.failed(name, error)
                 failed = True
     report.kept(done, args.dry_run, time.monotonic() - started)

@@ -121,10 +121,12 @@ def erase_from_ops(spark: SparkSession, rule: Rule, dry_run: bool = False) -> in
         count += len(found)
         if found and not dry_run:
             of_cluster = "cluster = :cluster and " if "cluster" in table.column_names else ""
-            spark.sql(
-                f"delete from {table.full_name} where {of_cluster}array_contains(:named, {name})",
-                args={"cluster": rule.cluster, "named": sorted({row[0] for row in found})},
-            )
+            for attempt in publish.committing():
+                with attempt:
+                    spark.sql(
+                        f"delete from {table.full_name} where {of_cluster}array_contains(:named, {name})",
+                        args={"cluster": rule.cluster, "named": sorted({row[0] for row in found})},
+                    )
     return count
 
 

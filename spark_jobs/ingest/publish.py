@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
-from tenacity import Retrying, retry_if_exception, retry_if_exception_type, stop_after_attempt, wait_random
+from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_random
 
 from spark_jobs.tables import Table
 
@@ -122,23 +122,34 @@ def fast_forward(spark: SparkSession, table: str, branch_name: str) -> None:
 def _move_refs(spark: SparkSession, statement: str) -> None:
     """Run a statement that makes, moves or drops a branch, again if another commit came between.
 
-    Iceberg tries appends again by itself, and these not: it fails with CommitFailedException, having
-    changed nothing. Each attempt looks at main anew, so a fast-forward stays a compare-and-set.
+    Each attempt looks at main anew, so a fast-forward stays a compare-and-set.
     """
-    for attempt in Retrying(
-        retry=retry_if_exception(lambda error: "CommitFailedException" in str(error)),
-        stop=stop_after_attempt(8),
-        wait=wait_random(0.05, 0.5),
-        reraise=True,
-    ):
+    for attempt in committing():
         with attempt:
             spark.sql(statement).collect()
 
 
-def planning_again() -> Retrying:
-    """Call the whole of plan, write, audit, publish again when another writer was first."""
+def committing() -> Retrying:
+    """Attempts of a commit that Iceberg does not try again by itself, or not often enough, as another one came between.
+
+    It fails with CommitFailedException then, having changed nothing; each attempt must look at the table anew.
+    """
     return Retrying(
-        retry=retry_if_exception_type(PublishRefused),
+        retry=retry_if_exception(_is_conflict),
+        stop=stop_after_attempt(8),
+        wait=wait_random(0.05, 0.5),
+        reraise=True,
+    )
+
+
+def _is_conflict(error: BaseException) -> bool:
+    return "CommitFailedException" in str(error)
+
+
+def planning_again() -> Retrying:
+    """Call the whole of plan, write, audit, publish again when another writer was first, be it on the branch."""
+    return Retrying(
+        retry=retry_if_exception(lambda error: isinstance(error, PublishRefused) or _is_conflict(error)),
         stop=stop_after_attempt(ATTEMPTS),
         wait=wait_random(0.1, 2),
         reraise=True,

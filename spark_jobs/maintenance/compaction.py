@@ -76,7 +76,9 @@ def rewrite_manifests(spark: SparkSession, settings: Settings, name: str, run_id
     table = _table(spark, name)
     before = spark.table(f"{table.full_name}.manifests").count()
     if before:
-        _actions(spark).rewriteManifests(_loaded(spark, table)).execute()
+        for attempt in publish.committing():
+            with attempt:
+                _actions(spark).rewriteManifests(_loaded(spark, table)).execute()
         carry_books(spark, settings, name, run_id)
     return before
 

@@ -28,10 +28,12 @@ def expire_snapshots(spark: SparkSession, table: str, older_than: datetime, keep
 
     What a branch is at stays, whatever its age, so a publication that is under way loses nothing.
     """
-    done = spark.sql(
-        f"call {CATALOG}.system.expire_snapshots(table => '{CATALOG}.{table}', older_than => {_literal(older_than)}, "
-        f"retain_last => {keep})"
-    ).collect()[0]
+    for attempt in publish.committing():
+        with attempt:
+            done = spark.sql(
+                f"call {CATALOG}.system.expire_snapshots(table => '{CATALOG}.{table}', "
+                f"older_than => {_literal(older_than)}, retain_last => {keep})"
+            ).collect()[0]
     return sum(done.asDict().values())
 
 
@@ -52,7 +54,9 @@ def keep_few_metadata_files(spark: SparkSession, table: str) -> None:
     if METADATA.items() <= {row.key: row.value for row in rows}.items():
         return
     listed = ", ".join(f"'{key}'='{value}'" for key, value in METADATA.items())
-    spark.sql(f"alter table {CATALOG}.{table} set tblproperties ({listed})")
+    for attempt in publish.committing():
+        with attempt:
+            spark.sql(f"alter table {CATALOG}.{table} set tblproperties ({listed})")
 
 
 def _literal(moment: datetime) -> str:

@@ -43,8 +43,11 @@ def kept(done: list[Kept], dry_run: bool, seconds: float) -> None:
 
 
 def failed(table: str, error: Exception) -> None:
-    """Print that a table was left, and that the others go on."""
-    _console.print(f"[bold red]failed[/] {table}: {error}", highlight=False)
+    """Print that a table was left, and why, in a line; the others go on."""
+    why = " ".join(
+        str(error).strip().splitlines()[:2]
+    )  # the first of an error of Java says no more than that it is one
+    _console.print(f"[bold red]failed[/] {table}: {type(error).__name__}: {why}", highlight=False)
 
 
 def _some(count: int) -> str:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -11,13 +14,14 @@ import pytest
 from spark_jobs import catalog, maintain, tables
 from spark_jobs.ingest import positions, publish
 from spark_jobs.ingest.positions import OFFSETS, RUN_ID, booked
-from spark_jobs.maintenance import compaction
+from spark_jobs.maintenance import compaction, expiry
 from spark_jobs.maintenance.expiry import METADATA
 from spark_jobs.maintenance.upkeep import keep, tables_of
 from spark_jobs.merge import merge_all
 from spark_jobs.publish.branches import heads
 from spark_jobs.settings import Settings, Upkeep
 from tests import lakes
+from tests.checks.world import add
 from tests.spark.stored import messages, planned, write
 
 RAW, EVENTS = tables.RAW.name, tables.EVENTS.name
@@ -173,6 +177,66 @@ def test_the_job_keeps_the_tables_of_its_pool_and_its_waiters_from_being_found_s
         "ends_at < current_timestamp() + interval 1 hour and run_id = 'of the job'"
     )
     assert sorted(row.match for row in closed.collect()) == ["*:freshness_marts*", "*:marts_silent*"]
+
+
+@contextmanager
+def commits_in_between(settings, table: tables.Table, count: int) -> Iterator[None]:
+    """The next commits of the table find that another one came between, as the catalog's database tells them."""
+    with closing(sqlite3.connect(settings.catalog_uri.removeprefix("jdbc:sqlite:"), timeout=60)) as database:
+        with database:
+            database.execute("create table others (commits int)")
+            database.execute("insert into others values (?)", (count,))
+            database.execute(
+                f"""
+                create trigger another_was_first before update on iceberg_tables
+                when old.table_name = '{table.name.partition(".")[2]}' and (select commits from others) > 0
+                begin
+                  update others set commits = commits - 1;
+                  select raise(ignore);
+                end
+                """
+            )
+        try:
+            yield
+            assert database.execute("select commits from others").fetchone() < (count,), "none of them was met"
+        finally:
+            with database:
+                database.execute("drop trigger another_was_first")
+                database.execute("drop table others")
+
+
+@pytest.fixture
+def alerts(filled, settings):
+    """A table whose commits Iceberg tries once, with two snapshots."""
+    for _ in range(2):
+        add(settings, tables.ALERTS, [{"identity": "i", "state": "open"}])
+    return tables.ALERTS
+
+
+@pytest.mark.parametrize("what", ["expiry", "manifests", "properties"])
+def test_a_commit_that_comes_between_is_no_failure(filled, settings, alerts, what):
+    steps = {
+        "expiry": lambda: expiry.expire_snapshots(filled, alerts.name, datetime.now(UTC) + LATER, 1),
+        "manifests": lambda: compaction.rewrite_manifests(filled, settings, alerts.name, "upkeep"),
+        "properties": lambda: expiry.keep_few_metadata_files(filled, alerts.name),
+    }
+    filled.sql(f"alter table {alerts.full_name} unset tblproperties if exists ('{next(iter(METADATA))}')")
+    with commits_in_between(settings, alerts, 2):
+        steps[what]()
+    assert filled.table(alerts.full_name).count() > 0
+
+
+def test_a_table_that_fails_is_told_of_and_the_others_are_kept(filled, settings, monkeypatch, capfd):
+    monkeypatch.setenv("TRACE_HOME", str(settings.home))
+    filled.sql(
+        f"alter table {tables.ALERTS.full_name} unset tblproperties if exists ('{next(iter(METADATA))}')"
+    )
+    with commits_in_between(settings, tables.ALERTS, 1000):
+        assert maintain.main(["--pool", "lake_publish"]) == 1
+    told = capfd.readouterr().err
+    assert f"failed {tables.ALERTS.name}" in told
+    expected = len(tables_of(filled, settings, "lake_publish")) - 1
+    assert f"{expected} tables in " in told
 
 
 def test_what_dead_runs_left_goes_when_it_is_old(filled, settings):
