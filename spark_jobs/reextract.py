@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 from spark_jobs import tables
 from spark_jobs.erasure.bodies import without_erased
 from spark_jobs.erasure.rules import rules_of
-from spark_jobs.failures import told
+from spark_jobs.failures import tell, told
 from spark_jobs.ingest import publish, raw, report
 from spark_jobs.ingest.positions import Queue, booked, within
 from spark_jobs.ingest.reextract import Again, Asked, as_plan, counted, planned, replace_in_raw
@@ -99,6 +99,7 @@ def main(argv: list[str] | None = None) -> int:
         parser.error("no cluster is configured: name a settings file in TRACE_SETTINGS")
     spark = session("reextract", settings)
     tables.ensure(spark)
+    failed = False
     for cluster in clusters:
         try:
             for attempt in publish.planning_again():
@@ -106,11 +107,16 @@ def main(argv: list[str] | None = None) -> int:
                     again = reextract(spark, settings, cluster, asked, args.run_id, args.dry_run)
         except ValueError as error:
             sys.exit(str(error))
+        except Exception as error:  # whatever it is: the other clusters are read all the same
+            tell(error)
+            report.cluster_failed(cluster.name, error)
+            failed = True
+            continue
         report.reextracted(again, args.dry_run)
         if again and not args.dry_run:
             messages = within(spark.table(tables.RAW.full_name), [each.range for each in again])
             report.replayed(replay_messages(spark, settings, messages, args.run_id), dry_run=False)
-    return 0
+    return 1 if failed else 0
 
 
 if __name__ == "__main__":

@@ -104,6 +104,12 @@ def replayed(days: list[Replayed], dry_run: bool) -> None:
     _console.print(table)
 
 
+def cluster_failed(cluster: str, error: Exception) -> None:
+    """Print that nothing of a cluster was read again, and that the others are."""
+    why = str(error).strip().partition("\n")[0]
+    _console.print(f"[bold red]failed[/] cluster {cluster}: {why}", highlight=False)
+
+
 def reextracted(done: list[Again], dry_run: bool) -> None:
     """Print a line a queue of what was read again, or would be."""
     if not done:

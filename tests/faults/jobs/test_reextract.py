@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -95,3 +96,17 @@ def test_what_cannot_be_asked_for_is_refused(ingested: World, capfd: pytest.Capt
             again(ingested, *arguments)
         assert said in f"{ended.value} {capfd.readouterr().err}"
     assert ingested.head(RAW) == before
+
+
+def test_a_cluster_that_cannot_be_asked_holds_up_no_other(ingested: World, capfd: pytest.CaptureFixture[str]):
+    damage(ingested, RAW.full_name, "queue_offset < 7")
+    ours = json.loads(ingested.environment["TRACE_CLUSTERS"])
+    ingested.extra["TRACE_CLUSTERS"] = json.dumps([{"name": "away", "namesrv": ["127.0.0.1:1"]}, *ours])
+    now = datetime.now(UTC)
+    times = ["--from", f"{now - timedelta(days=1):%FT%T}", "--to", f"{now + timedelta(days=1):%FT%T}"]
+    assert again(ingested, *times) == 1
+    told = " ".join(capfd.readouterr().err.split())
+    assert "failed cluster away: cluster away, " in told
+    assert "no nameserver answers" in told
+    assert run_ids(ingested) == {"again": MESSAGES}
+    assert ingested.compare(RAW, EVENTS) == Difference(MESSAGES, lost=0, doubled=0, wrong=0)
