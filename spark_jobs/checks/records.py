@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
@@ -11,7 +10,7 @@ from pyspark.sql import functions as F
 
 from spark_jobs.catalog import head
 from spark_jobs.checks.check import Measured, Run, rate
-from spark_jobs.ingest.positions import Position, Positions, Queue, Range, booked, within
+from spark_jobs.ingest.positions import Position, Positions, Queue, booked, within
 from spark_jobs.tables import EVENTS, INGEST_GAPS, RAW, Table
 from spark_jobs.trace.merge import MESSAGE, least_records, pending
 
@@ -87,42 +86,43 @@ def events_map_is_data(run: Run) -> Iterator[Measured]:
 
 
 def raw_is_in_events(run: Run) -> Iterator[Measured]:
-    """Per queue, of what was merged: messages whose records are not in events, and messages that only events has."""
+    """Per queue, of what was merged: messages that events has too few records of, or one twice, or has alone."""
     since = _since(run)
     positions, records = _published(run, EVENTS)
     merged = pending(positions, {})
     raw = within(_published(run, RAW)[1], merged)
     first = _first(raw, since)
-    raw = _recent(raw, since, first)
+    in_raw = _recent(raw, since, first).select(
+        *MESSAGE, F.coalesce(least_records(), F.lit(0)).alias("least"), F.lit(None).alias("record_index")
+    )
     # From raw's first message on: older ones may be in events alone, whose retention is longer.
-    records = _recent(within(records, merged), since, first)
-    alone_in_raw = F.when(F.col("in_events") == 0, F.col("queue_offset"))
-    lives = (
-        raw.select(*MESSAGE, F.lit(1).alias("in_raw"), F.lit(0).alias("in_events"))
-        .union(records.select(*MESSAGE, F.lit(0), F.lit(1)))
+    in_events = _recent(within(records, merged), since, first).select(
+        *MESSAGE, F.lit(None).alias("least"), "record_index"
+    )
+    of_message = {
+        "least": F.max("least"),
+        "records": F.count("record_index"),
+        "places": F.count_distinct("record_index"),
+    }
+    queues = (
+        in_raw.union(in_events)
         .groupBy(*MESSAGE)
-        .agg(F.max("in_raw").alias("in_raw"), F.max("in_events").alias("in_events"))
-        .groupBy(*LIFE)
+        .agg(*[found.alias(name) for name, found in of_message.items()])
+        .groupBy(*QUEUE)
         .agg(
-            F.sum("in_raw").alias("messages"),
-            F.count_if(F.col("in_raw") == 0).alias("strange"),
-            F.min(alone_in_raw).alias("first"),
-            F.max(alone_in_raw).alias("last"),
+            F.count("least").alias("messages"),
+            F.count_if(F.expr("least > places")).alias("short"),
+            F.count_if(F.expr("least <= places and records > places")).alias("twice"),
+            F.count_if(F.col("least").isNull()).alias("strange"),
         )
+        .orderBy(*QUEUE)
         .collect()
     )
-    # Most that are alone in raw hold no record; bodies are read only now, and only of those spans.
-    spans = [Range(_queue(r), r.epoch, r["first"], r["last"] + 1) for r in lives if r["first"] is not None]
-    alone = within(raw, spans).join(records, MESSAGE, "left_anti").where(least_records() > 0)
-    lost = alone.groupBy(*QUEUE).agg(F.count("*").alias("lost")).collect() if spans else []
-    found: dict[str, Counter[str]] = {}
-    for row in [*lives, *lost]:
-        counted = {name: row[name] for name in ("messages", "strange", "lost") if name in row}
-        found.setdefault(str(_queue(row)), Counter()).update(counted)
-    for queue, counts in sorted(found.items()):
-        text = f"{counts['messages']} messages: {counts['lost']} have records and none in events, "
-        text += f"{counts['strange']} are in events alone"
-        yield Measured(queue, counts["lost"] + counts["strange"], text, partition=f"since {since:%F %T}")
+    for row in queues:
+        text = f"{row.messages} messages: of {row.short} records are missing in events, of {row.twice} one is there "
+        text += f"twice, {row.strange} are in events alone"
+        wrong = row.short + row.twice + row.strange
+        yield Measured(str(_queue(row)), wrong, text, partition=f"since {since:%F %T}")
 
 
 def invalid_rate(run: Run) -> Iterator[Measured]:

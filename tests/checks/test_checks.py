@@ -21,7 +21,7 @@ from spark_jobs.publish import branches
 from spark_jobs.publish.inputs import Inputs
 from spark_jobs.publish.models import Build, Node
 from spark_jobs.settings import Checks, Settings
-from spark_jobs.tables import EVENTS, Table
+from spark_jobs.tables import EVENTS, RAW, Table
 from tests.checks.world import NOW, SICK, WELL, add, ms
 from tests.rocketmq.test_lag import CASES as AT_A_BROKER
 
@@ -49,7 +49,7 @@ CASES = {
     "offsets_contiguous": of_queue(2),  # 4 is missing, 5 there twice
     "raw_map_is_data": of_queue(2),  # the map says 12, the data ends at 9
     "events_map_is_data": of_queue(3),  # a record at 14, the map says 12
-    "raw_is_in_events": of_queue(2),  # 3 and 7 have no records
+    "raw_is_in_events": of_queue(4),  # 3 and 7 have no records, 8 too few, 9 one twice
     "ingest_gaps": Case(str(replace(SICK, queue_id=1)), 70, None),
     "body_errors": Case(f"sick/{SICK.trace_topic}", 1, None),
     "invalid_rate": Case(f"sick/{SICK.trace_topic}", 9 / 24, f"well/{SICK.trace_topic}"),
@@ -233,6 +233,35 @@ def test_rows_that_were_taken_away_on_purpose_are_no_drop(run, told):
     ]
     assert result.passed
     assert "lake.ops.replaced_records" in result.detail
+
+
+@pytest.mark.parametrize(
+    ("harm", "wrong"),
+    [
+        ("insert into {events} select * from {events}", len((*range(5), 10, 12, 13, 14))),
+        ("delete from {events} where queue_offset = 3 and record_index = 1", 1),
+        ("delete from {events} where queue_offset = 3 and record_index = 2", 1),
+        ("delete from {raw} where queue_offset = 3", 1),
+        (
+            "update {raw} set body = unhex('610202630264') where queue_offset = 3",
+            0,
+        ),  # empty pieces, no last separator
+        ("update {raw} set body = unhex('6102') where queue_offset = 3", 0),  # a glued record is two
+    ],
+)
+def test_records_are_counted_message_by_message(told, settings, run, harm, wrong):
+    """Of the cluster `well`, with all else as it was."""
+    catalog = lake(settings)
+    before = {table: catalog.load_table(table.name).current_snapshot().snapshot_id for table in (RAW, EVENTS)}
+    of_well = harm + (" and" if " where " in harm else " where") + " cluster = 'well'"
+    try:
+        told.sql(of_well.format(raw=RAW.full_name, events=EVENTS.full_name))
+        results = {each.entity: each for each in BY_NAME["raw_is_in_events"].measure(run)}
+        assert results[str(WELL)].value == wrong, results[str(WELL)]
+        assert results[str(SICK)].value == CASES["raw_is_in_events"].value
+    finally:
+        for table, snapshot in before.items():
+            told.sql(f"call lake.system.rollback_to_snapshot('{table.full_name}', {snapshot})")
 
 
 def test_a_check_that_raises_fails_alone(run):

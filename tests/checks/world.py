@@ -97,12 +97,15 @@ def _trace(settings: Settings) -> None:
     well[6]["body"] = b""
     well[7]["store_time"] = None
     add(settings, tables.RAW, sick + well, **positions(late, fresh))
+    # Of 8 the last record is missing, that of 9 is there twice.
     found = [
         *(
             row
-            for offset in (0, 1, 2, 5, 6, 8, 9)
+            for offset in (0, 1, 2, 5, 6, 9)
             for row in records(SICK, offset, "Invalid" if offset < 3 else "Pub")
         ),
+        *records(SICK, 8)[:2],
+        records(SICK, 9)[2],
         *records(SICK, 14),
         *(row for offset in (*range(5), 10, 12, 13, 14) for row in records(WELL, offset)),
     ]
