@@ -5,14 +5,13 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
-import pyarrow as pa
 import pytest
 
 from docs.checks import PAGE, RUNBOOKS, render
 from spark_jobs.catalog import lake
-from spark_jobs.checks import build
-from spark_jobs.checks.check import Check, Evaluation, Measured, Run, judge
+from spark_jobs.checks.check import Check, Evaluation, Measured, Result, Run, judge
 from spark_jobs.checks.evaluate import evaluate, refusing
 from spark_jobs.checks.registry import BY_NAME, CHECKS, of_stage
 from spark_jobs.ingest.positions import CHANGE_SEQ, OFFSETS, Booked, Position, to_json
@@ -21,7 +20,7 @@ from spark_jobs.publish import branches
 from spark_jobs.publish.inputs import Inputs
 from spark_jobs.publish.models import Build, Node
 from spark_jobs.settings import Checks, Settings
-from spark_jobs.tables import EVENTS, RAW, Table
+from spark_jobs.tables import ERASURES, EVENTS, RAW, REPLACED_RECORDS, RETENTION, Table
 from tests.checks.world import NOW, SICK, WELL, add, ms
 from tests.rocketmq.test_lag import CASES as AT_A_BROKER
 
@@ -204,35 +203,67 @@ def test_nothing_is_said_of_a_skipped_test(found):
     assert not found["dbt_tests"].complete
 
 
+@pytest.fixture
+def book(told, settings):
+    """Append to a book; what was appended is gone after the test."""
+    catalog, before = lake(settings), {}
+
+    def append(table: Table, rows: list[dict]) -> None:
+        before.setdefault(table.name, catalog.load_table(table.name).current_snapshot())
+        add(settings, table, rows)
+
+    yield append
+    for name, snapshot in before.items():
+        if snapshot is None:
+            told.sql(f"delete from lake.{name}")
+        else:
+            told.sql(f"call lake.system.rollback_to_snapshot('lake.{name}', {snapshot.snapshot_id})")
+
+
+def sends_lost(run) -> Result:
+    results = judge(BY_NAME["row_count_drop"], BY_NAME["row_count_drop"].measure(run), run.settings).results
+    return next(each for each in results if each.entity == "marts.fct_sends")
+
+
+def since_published(settings, seconds: float) -> datetime:
+    published = lake(settings).load_table("marts.fct_sends").current_snapshot()
+    return datetime.fromtimestamp(published.timestamp_ms / 1000 + seconds, UTC)
+
+
+def replaced(count: int, **columns: Any) -> list[dict]:
+    return [{"cluster": "sick", "queue_offset": n, "change_seq": 7, **columns} for n in range(count)]
+
+
 @pytest.mark.parametrize(
-    ("table", "excused"), [("raw.trace_messages", False), ("events.trace_records", True)]
+    ("table", "rows", "value"),
+    [
+        (REPLACED_RECORDS, replaced(1), 19 / 40),
+        (REPLACED_RECORDS, replaced(20), 0),
+        (REPLACED_RECORDS, replaced(10, queue_id=0) + replaced(10, queue_id=0, change_seq=8), 10 / 40),
+        (REPLACED_RECORDS, replaced(4, msg_id="1,2,3,4,5"), 0),
+        (
+            ERASURES,
+            [{"records": 5}, {"records": 7, "completed_at": 60}, {"records": 9, "completed_at": -60}],
+            8 / 40,
+        ),
+        (RETENTION, [{"row_count": 20, "table_name": EVENTS.name, "dropped_at": 60}], 0),
+        (RETENTION, [{"row_count": 20, "table_name": EVENTS.name, "dropped_at": -60}], 0.5),
+        (RETENTION, [{"row_count": 20, "table_name": RAW.name, "dropped_at": 60}], 0.5),
+    ],
 )
-def test_only_the_retention_of_events_takes_rows_of_facts_away(told, settings, run, table, excused):
-    catalog = lake(settings)
-    since = catalog.load_table("marts.fct_sends").current_snapshot()
-    schema = pa.schema([("table_name", pa.string()), ("dropped_at", pa.timestamp("us", "UTC"))])
-    catalog.create_table_if_not_exists("ops.retention", schema)
-    try:
-        for name, seconds in ((table, 60), ("events.trace_records", -60)):
-            at = datetime.fromtimestamp(since.timestamp_ms / 1000 + seconds, UTC)
-            add(settings, Table("ops.retention", "", ()), [{"table_name": name, "dropped_at": at}])
-        assert build._taken_away_since(run, since.timestamp_ms) == ("ops.retention" if excused else None)
-    finally:
-        catalog.drop_table("ops.retention")
-
-
-def test_rows_that_were_taken_away_on_purpose_are_no_drop(run, told):
-    """A book of replays, erasures or retention that gained an entry since the fact was published."""
-    told.sql("insert into lake.ops.replaced_records (cluster) values ('sick')")
-    (result,) = [
-        each
-        for each in judge(
-            BY_NAME["row_count_drop"], BY_NAME["row_count_drop"].measure(run), run.settings
-        ).results
-        if each.entity == "marts.fct_sends"
-    ]
-    assert result.passed
-    assert "lake.ops.replaced_records" in result.detail
+def test_rows_that_were_taken_away_on_purpose_are_no_drop_and_others_are(
+    run, settings, book, table, rows, value
+):
+    """Of 40 sends 20 are gone. A book excuses as many rows as it says records were taken away since."""
+    times = ("completed_at", "dropped_at")
+    book(
+        table,
+        [{k: since_published(settings, v) if k in times else v for k, v in row.items()} for row in rows],
+    )
+    found = sends_lost(run)
+    assert found.value == pytest.approx(value)
+    assert found.passed is (value <= found.threshold)
+    assert (f"lake.{table.name}" in found.detail) is (value < 0.5)
 
 
 @pytest.mark.parametrize(

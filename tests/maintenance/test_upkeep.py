@@ -198,7 +198,9 @@ def commits_in_between(settings, table: tables.Table, count: int) -> Iterator[No
             )
         try:
             yield
-            assert database.execute("select commits from others").fetchone() < (count,), "none of them was met"
+            assert database.execute("select commits from others").fetchone() < (count,), (
+                "none of them was met"
+            )
         finally:
             with database:
                 database.execute("drop trigger another_was_first")
