@@ -6,13 +6,18 @@ again, and take the place of what raw has of them; what a broker no longer has s
 otherwise are touched; one commit a day of store time; the keys of the records that were replaced stand in
 `lake.ops.replaced_records`. The next `trace_ingest` announces it, and `trace_marts` follows.
 
-**Starts** by hand only: `what`, `start`, `end` and `dry_run`, which only says in the log what would change.
+**Starts** by hand only: `what`, `start`, `end` and `dry_run`, which only says in the log what would change. For `reextract`
+also `cluster`, to ask the brokers of one alone; or in place of times `queue`, `from_offset` and `to_offset`.
+
+**Waits for**, and takes, the slot of the ingestion, which a merge every few minutes would otherwise make plan again
+without end. So nothing is ingested meanwhile; what the checks find silent for that is held back
+(`lake.ops.maintenance_windows`), `lag` and `retention_headroom` are not. Many days are better several runs.
 
 **Fails** when a time is none, a broker is away or its topic was made anew, or other writers were first three times. Days
 that were done stay done.
 
-**What to do**: read the log of the task that ran; then clear it. To do it twice does no harm: what comes out
-the same is not touched.
+**What to do**: read the log of the task that ran. There are no retries: where an argument is wrong, start it anew;
+else clear the task. To do it twice does no harm: what comes out the same is not touched.
 """
 
 from __future__ import annotations
@@ -29,6 +34,18 @@ from spark_jobs.settings import PROJECT, Settings
 
 SETTINGS = Settings()
 ENVIRONMENT = {"reextract": {k: v for c in SETTINGS.clusters for k, v in credentials(c).items()}}
+# Empty where the form was: not given.
+TIMES = ["--from={{ params.start }}", "--to={{ params.end }}"]
+ARGUMENTS = {
+    "replay": TIMES,
+    "reextract": [
+        *TIMES,
+        "--cluster={{ params.cluster }}",
+        "--queue={{ params.queue }}",
+        "--from-offset={{ '' if params.from_offset is none else params.from_offset }}",
+        "--to-offset={{ '' if params.to_offset is none else params.to_offset }}",
+    ],
+}
 
 
 @dag(
@@ -46,12 +63,23 @@ ENVIRONMENT = {"reextract": {k: v for c in SETTINGS.clusters for k, v in credent
             "", type="string", description="first store time, such as 2026-11-21 or 2026-11-21T08:30"
         ),
         "end": Param("", type="string", description="store time to stop before"),
+        "cluster": Param("", type="string", description="reextract: its name in the settings; empty: all"),
+        "queue": Param(
+            "",
+            type="string",
+            description="reextract: <cluster>/<trace topic>/<broker>/<queue id>, with offsets",
+        ),
+        "from_offset": Param(
+            None, type=["null", "integer"], minimum=0, description="reextract: first offset of that queue"
+        ),
+        "to_offset": Param(
+            None, type=["null", "integer"], minimum=0, description="reextract: offset to stop before"
+        ),
         "dry_run": Param(True, type="boolean", description="only say what would change"),
     },
     default_args={
         "owner": "data-platform",
-        "retries": 1,
-        "retry_delay": timedelta(minutes=1),
+        "retries": 0,
         "execution_timeout": timedelta(hours=12),
         **CALLBACKS,
     },
@@ -68,14 +96,8 @@ def trace_backfill() -> None:
             name=f"trace {what}",
             application=str(PROJECT / "spark_jobs" / f"{what}.py"),
             application_args=[
-                *(
-                    "--from",
-                    "{{ params.start }}",
-                    "--to",
-                    "{{ params.end }}",
-                    "--run-id",
-                    "{{ dag.dag_id }}/{{ run_id }}",
-                ),
+                *ARGUMENTS[what],
+                *("--run-id", "{{ dag.dag_id }}/{{ run_id }}"),
                 "{{ '--dry-run' if params.dry_run else '--no-dry-run' }}",
             ],
             env_vars=ENVIRONMENT.get(what),

@@ -10,11 +10,15 @@ import argparse
 import sys
 import time
 import uuid
+from collections.abc import Callable
 from datetime import UTC
+from functools import wraps
+from typing import Any
 
 from pyspark.sql import SparkSession
 
 from spark_jobs import tables
+from spark_jobs.alerts import windows
 from spark_jobs.erasure.bodies import without_erased
 from spark_jobs.erasure.rules import rules_of
 from spark_jobs.failures import tell, told
@@ -22,7 +26,7 @@ from spark_jobs.ingest import publish, raw, report
 from spark_jobs.ingest.positions import Queue, booked, within
 from spark_jobs.ingest.reextract import Again, Asked, as_plan, counted, planned, replace_in_raw
 from spark_jobs.ingest.source import TopicSource
-from spark_jobs.replay import moment, replay_messages
+from spark_jobs.replay import WAITING, moment, replay_messages
 from spark_jobs.rocketmq.datasource import RocketMQDataSource
 from spark_jobs.session import session
 from spark_jobs.settings import Cluster, Settings
@@ -55,8 +59,9 @@ def reextract(
 
 def asked_for(args: argparse.Namespace, parser: argparse.ArgumentParser) -> Asked:
     """What the arguments ask for; the parser ends the job where they make no sense."""
-    by_time = args.start is not None and args.end is not None
-    by_offset = None not in (args.queue, args.from_offset, args.to_offset)
+    times, offsets = (args.start, args.end), (args.queue, args.from_offset, args.to_offset)
+    by_time = None not in times and not any(each is not None for each in offsets)
+    by_offset = None not in offsets and times == (None, None)
     if by_time == by_offset:
         parser.error("say either --from and --to, or --queue, --from-offset and --to-offset")
     if by_time:
@@ -68,6 +73,16 @@ def asked_for(args: argparse.Namespace, parser: argparse.ArgumentParser) -> Aske
     return Asked(start, end, None if by_time else args.queue)
 
 
+def _given(kind: Callable[[str], Any]) -> Callable[[str], Any]:
+    """An argument of that kind; the form of the DAG leaves those empty that were not given."""
+
+    @wraps(kind)
+    def parse(text: str) -> Any:
+        return kind(text) if text else None
+
+    return parse
+
+
 def _queue(text: str) -> Queue:
     try:
         return Queue.parse(text)
@@ -75,18 +90,24 @@ def _queue(text: str) -> Queue:
         raise argparse.ArgumentTypeError(str(error)) from error
 
 
-def main(argv: list[str] | None = None) -> int:
+def arguments() -> argparse.ArgumentParser:
+    """The arguments of the job."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cluster", help="name of a cluster in the settings; without it all of them")
-    parser.add_argument("--from", dest="start", type=moment, help="first store time, UTC")
-    parser.add_argument("--to", dest="end", type=moment, help="store time to stop before, UTC")
-    parser.add_argument("--queue", type=_queue, help="<cluster>/<trace topic>/<broker>/<queue id>")
-    parser.add_argument("--from-offset", type=int, help="first offset of that queue")
-    parser.add_argument("--to-offset", type=int, help="offset to stop before")
+    parser.add_argument("--from", dest="start", type=_given(moment), help="first store time, UTC")
+    parser.add_argument("--to", dest="end", type=_given(moment), help="store time to stop before, UTC")
+    parser.add_argument("--queue", type=_given(_queue), help="<cluster>/<trace topic>/<broker>/<queue id>")
+    parser.add_argument("--from-offset", type=_given(int), help="first offset of that queue")
+    parser.add_argument("--to-offset", type=_given(int), help="offset to stop before")
     parser.add_argument(
         "--dry-run", action=argparse.BooleanOptionalAction, default=False, help="say what would be read"
     )
     parser.add_argument("--run-id", default=uuid.uuid4().hex, help="stands in the rows that are written")
+    return parser
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = arguments()
     args = parser.parse_args(argv)
     asked = asked_for(args, parser)
     settings = Settings()
@@ -102,9 +123,10 @@ def main(argv: list[str] | None = None) -> int:
     failed = False
     for cluster in clusters:
         try:
-            for attempt in publish.planning_again():
-                with attempt:
-                    again = reextract(spark, settings, cluster, asked, args.run_id, args.dry_run)
+            with windows.opened(settings, WAITING, args.run_id):
+                for attempt in publish.planning_again():
+                    with attempt:
+                        again = reextract(spark, settings, cluster, asked, args.run_id, args.dry_run)
         except ValueError as error:
             sys.exit(str(error))
         except Exception as error:  # whatever it is: the other clusters are read all the same
@@ -115,7 +137,7 @@ def main(argv: list[str] | None = None) -> int:
         report.reextracted(again, args.dry_run)
         if again and not args.dry_run:
             messages = within(spark.table(tables.RAW.full_name), [each.range for each in again])
-            report.replayed(replay_messages(spark, settings, messages, args.run_id), dry_run=False)
+            report.replayed(replay_messages(spark, settings, messages, args.run_id, WAITING), dry_run=False)
     return 1 if failed else 0
 
 

@@ -8,12 +8,15 @@ from __future__ import annotations
 import argparse
 import sys
 import uuid
+from collections.abc import Sequence
+from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from spark_jobs import tables
+from spark_jobs.alerts import windows
 from spark_jobs.failures import told
 from spark_jobs.ingest import publish, report
 from spark_jobs.ingest.positions import booked
@@ -21,6 +24,9 @@ from spark_jobs.maintenance.retention import dropped_before
 from spark_jobs.session import session
 from spark_jobs.settings import Settings
 from spark_jobs.trace.replay import Replayed, days_between, replay
+
+# The checks that find those silent who wait for the slot of a long backfill: the ingestion, and what lives on it.
+WAITING = ("ingest_silent", "freshness_raw", "freshness_events", "marts_silent", "freshness_marts")
 
 
 def replay_all(
@@ -31,10 +37,13 @@ def replay_all(
     run_id: str,
     dry_run: bool = False,
     among: DataFrame | None = None,
+    waiting: Sequence[str] = (),
 ) -> list[Replayed]:
     """Replay messages stored in [start, end), day by day; each is planned again while another writer is first.
 
     With `among` (rows of raw) only those messages. What retention has dropped from raw or from events is left out.
+    Each day opens a maintenance window of its own for the checks `waiting`: one window ends by itself, however the
+    job dies, and would be too short for many days.
     """
     gone = max(dropped_before(settings, table) or start for table in (tables.RAW.name, tables.EVENTS.name))
     if gone > start:
@@ -44,17 +53,22 @@ def replay_all(
         return []  # nothing was ever merged
     done = []
     for begin, until in days_between(spark, start, end, among):
-        for attempt in publish.planning_again():
-            with attempt:
-                events = booked(spark, settings, tables.EVENTS)
-                found = replay(spark, begin, until, events, settings.limits, run_id, dry_run, among)
+        with windows.opened(settings, waiting, run_id) if waiting else nullcontext():
+            for attempt in publish.planning_again():
+                with attempt:
+                    events = booked(spark, settings, tables.EVENTS)
+                    found = replay(spark, begin, until, events, settings.limits, run_id, dry_run, among)
         report.replayed_day(found)
         done.append(found)
     return done
 
 
 def replay_messages(
-    spark: SparkSession, settings: Settings, messages: DataFrame, run_id: str
+    spark: SparkSession,
+    settings: Settings,
+    messages: DataFrame,
+    run_id: str,
+    waiting: Sequence[str] = (),
 ) -> list[Replayed]:
     """Replay these messages (rows of raw), whenever they were stored; those without a store time are left out."""
     first, last = messages.select(
@@ -63,7 +77,7 @@ def replay_messages(
     if first is None:
         return []
     start, end = datetime.fromisoformat(first), datetime.fromisoformat(last) + timedelta(days=1)
-    return replay_all(spark, settings, start, end, run_id, among=messages)
+    return replay_all(spark, settings, start, end, run_id, among=messages, waiting=waiting)
 
 
 def moment(text: str) -> datetime:
@@ -100,9 +114,8 @@ def main(argv: list[str] | None = None) -> int:
     settings = Settings()
     spark = session("replay", settings)
     tables.ensure(spark)
-    report.replayed(
-        replay_all(spark, settings, args.start, args.end, args.run_id, args.dry_run), args.dry_run
-    )
+    days = replay_all(spark, settings, args.start, args.end, args.run_id, args.dry_run, waiting=WAITING)
+    report.replayed(days, args.dry_run)
     return 0
 
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from uuid import uuid4
 
 import pytest
 
 from sandbox.pipeline import POOLS
+from spark_jobs import reextract
+from spark_jobs.ingest.positions import Queue
+from spark_jobs.ingest.reextract import Asked
+from tests.checks.world import ms
 
 EXPECTED = {"trace_backfill", "trace_ingest", "trace_maintenance", "trace_marts", "trace_watchdog"}
 
@@ -65,6 +69,59 @@ def test_a_backfill_starts_by_hand_and_changes_nothing_unless_it_is_told_to(dags
         render = dag.get_template_env().from_string(template).render
         assert render(params={"dry_run": True}) == "--dry-run"
         assert render(params={"dry_run": False}) == "--no-dry-run"
+
+
+def backfill(dags, task_id: str, **given):
+    """The job's arguments of a run that is told so, as the job parses them."""
+    dag = dags["trace_backfill"]
+    params = {name: dag.params[name] for name in dag.params} | given
+    context = {"params": params, "dag": dag, "run_id": "manual"}
+    return [
+        dag.get_template_env().from_string(template).render(context)
+        for template in dag.get_task(task_id).application_args
+    ]
+
+
+TIMES = {"start": "2026-11-20", "end": "2026-11-21T08:30"}
+OFFSETS = {"queue": "c1/t/broker-a/0", "from_offset": 0, "to_offset": 7}
+BY_TIME = (ms(datetime(2026, 11, 20, tzinfo=UTC)), ms(datetime(2026, 11, 21, 8, 30, tzinfo=UTC)))
+
+
+@pytest.mark.parametrize(
+    ("given", "cluster", "asked"),
+    [
+        (TIMES, None, Asked(*BY_TIME)),
+        (TIMES | {"cluster": "c2"}, "c2", Asked(*BY_TIME)),
+        (OFFSETS, None, Asked(0, 7, Queue("c1", "t", "broker-a", 0))),
+    ],
+)
+def test_a_backfill_asks_for_what_its_form_says(dags, given, cluster, asked):
+    parser = reextract.arguments()
+    args = parser.parse_args(backfill(dags, "reextract", **given))
+    assert (args.cluster or None, args.dry_run, args.run_id) == (cluster, True, "trace_backfill/manual")
+    assert reextract.asked_for(args, parser) == asked
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {},
+        {"start": "2026-11-20"},
+        TIMES | OFFSETS,
+        TIMES | {"queue": OFFSETS["queue"]},
+        OFFSETS | {"to_offset": None},
+    ],
+)
+def test_a_form_that_says_too_little_or_too_much_is_refused(dags, given, capsys):
+    parser = reextract.arguments()
+    with pytest.raises(SystemExit):
+        reextract.asked_for(parser.parse_args(backfill(dags, "reextract", **given)), parser)
+    assert "say either --from and --to, or --queue" in capsys.readouterr().err
+
+
+def test_a_backfill_that_fails_is_not_tried_again(dags):
+    """A wrong argument is not righted by it, and the jobs themselves plan and ask the brokers again."""
+    assert {task.retries for task in dags["trace_backfill"].tasks} == {0}
 
 
 def test_only_what_reads_the_brokers_gets_their_secrets(dags):

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from spark_jobs import catalog, maintain, tables
+from spark_jobs import catalog, maintain, replay, tables
+from spark_jobs.alerts import windows
 from spark_jobs.ingest import positions, publish
 from spark_jobs.ingest.positions import OFFSETS, RUN_ID, booked
 from spark_jobs.maintenance import compaction, expiry
@@ -177,6 +178,26 @@ def test_the_job_keeps_the_tables_of_its_pool_and_its_waiters_from_being_found_s
         "ends_at < current_timestamp() + interval 1 hour and run_id = 'of the job'"
     )
     assert sorted(row.match for row in closed.collect()) == ["*:freshness_marts*", "*:marts_silent*"]
+
+
+def test_a_long_replay_keeps_its_waiters_from_being_found_silent(filled, settings, monkeypatch):
+    """While it is at work, and for a while after it."""
+    monkeypatch.setenv("TRACE_HOME", str(settings.home))
+    real, seen = replay.replay, []
+
+    def look(*given):
+        windows_now = windows.with_those_of_jobs(settings, datetime.now(UTC)).alerts.maintenance
+        seen.append({window.match for window in windows_now if window.end > datetime.now(UTC) + LATER})
+        return real(*given)
+
+    monkeypatch.setattr(replay, "replay", look)
+    times = ["--from", "2026-11-20", "--to", "2026-11-22"]
+    assert replay.main([*times, "--dry-run", "--run-id", "of a replay"]) == 0
+    assert seen
+    assert all(found == {f"*:{check}*" for check in replay.WAITING} for found in seen)
+    rows = filled.table(tables.MAINTENANCE_WINDOWS.full_name).where("run_id = 'of a replay'")
+    assert rows.count() == len(seen) * len(replay.WAITING)
+    assert rows.where("ends_at > current_timestamp() + interval 1 hour").isEmpty()
 
 
 @contextmanager
