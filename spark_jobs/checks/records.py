@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
@@ -10,12 +11,14 @@ from pyspark.sql import functions as F
 
 from spark_jobs.catalog import head
 from spark_jobs.checks.check import Measured, Run, rate
-from spark_jobs.ingest.positions import Position, Positions, Queue, booked, within
+from spark_jobs.ingest.positions import Position, Positions, Queue, Range, booked, within
 from spark_jobs.tables import EVENTS, INGEST_GAPS, RAW, Table
 from spark_jobs.trace.merge import MESSAGE, least_records, pending
 
 QUEUE = MESSAGE[:4]
 LIFE = MESSAGE[:5]
+# How long ago messages may have been read whose records are counted: bodies of days would be read after every merge.
+COUNTED = timedelta(hours=1)
 
 
 def offsets_contiguous(run: Run) -> Iterator[Measured]:
@@ -86,43 +89,63 @@ def events_map_is_data(run: Run) -> Iterator[Measured]:
 
 
 def raw_is_in_events(run: Run) -> Iterator[Measured]:
-    """Per queue, of what was merged: messages that events has too few records of, or one twice, or has alone."""
+    """Per queue, of what was merged: messages that events has too few records of, or one twice, or has alone.
+
+    Records are counted of messages that were read a short while ago, as that takes their bodies; of older ones some must be
+    there.
+    """
     since = _since(run)
     positions, records = _published(run, EVENTS)
     merged = pending(positions, {})
     raw = within(_published(run, RAW)[1], merged)
     first = _first(raw, since)
-    in_raw = _recent(raw, since, first).select(
-        *MESSAGE, F.coalesce(least_records(), F.lit(0)).alias("least"), F.lit(None).alias("record_index")
-    )
-    # From raw's first message on: older ones may be in events alone, whose retention is longer.
-    in_events = _recent(within(records, merged), since, first).select(
-        *MESSAGE, F.lit(None).alias("least"), "record_index"
-    )
-    of_message = {
-        "least": F.max("least"),
-        "records": F.count("record_index"),
-        "places": F.count_distinct("record_index"),
-    }
-    queues = (
-        in_raw.union(in_events)
-        .groupBy(*MESSAGE)
-        .agg(*[found.alias(name) for name, found in of_message.items()])
-        .groupBy(*QUEUE)
-        .agg(
-            F.count("least").alias("messages"),
-            F.count_if(F.expr("least > places")).alias("short"),
-            F.count_if(F.expr("least <= places and records > places")).alias("twice"),
-            F.count_if(F.col("least").isNull()).alias("strange"),
+    raw = _recent(raw, since, first)
+    is_old = F.expr(f"coalesce(ingested_at < {_literal(run.now - COUNTED)}, false)")
+    nothing, no_record = F.lit(None).cast("int"), F.lit(None).cast("int").alias("record_index")
+    rows = (
+        raw.where(~is_old)
+        .select(*MESSAGE, F.lit(True).alias("in_raw"), least_records().alias("least"), no_record)
+        # Their bodies are not read.
+        .union(raw.where(is_old).select(*MESSAGE, F.lit(True), nothing, no_record))
+        # From raw's first message on: older ones may be in events alone, whose retention is longer.
+        .union(
+            _recent(within(records, merged), since, first).select(
+                *MESSAGE, F.lit(False), nothing, "record_index"
+            )
         )
-        .orderBy(*QUEUE)
+    )
+    messages = rows.groupBy(*MESSAGE).agg(
+        F.max("in_raw").alias("in_raw"),
+        F.max("least").alias("least"),
+        F.count("record_index").alias("records"),
+        F.count_distinct("record_index").alias("places"),
+    )
+    alone_in_raw = F.when(F.expr("in_raw and least is null and records = 0"), F.col("queue_offset"))
+    lives = (
+        messages.groupBy(*LIFE)
+        .agg(
+            F.count_if("in_raw").alias("messages"),
+            F.count_if(F.expr("least > places")).alias("short"),
+            F.count_if(F.expr("in_raw and records > places")).alias("twice"),
+            F.count_if(~F.col("in_raw")).alias("strange"),
+            F.min(alone_in_raw).alias("first"),
+            F.max(alone_in_raw).alias("last"),
+        )
         .collect()
     )
-    for row in queues:
-        text = f"{row.messages} messages: of {row.short} records are missing in events, of {row.twice} one is there "
-        text += f"twice, {row.strange} are in events alone"
-        wrong = row.short + row.twice + row.strange
-        yield Measured(str(_queue(row)), wrong, text, partition=f"since {since:%F %T}")
+    # Most that are alone in raw hold no record; bodies are read only now, and only of those spans.
+    spans = [Range(_queue(r), r.epoch, r["first"], r["last"] + 1) for r in lives if r["first"] is not None]
+    alone = within(raw.where(is_old), spans).join(records, MESSAGE, "left_anti").where(least_records() > 0)
+    lost = alone.groupBy(*QUEUE).agg(F.count("*").alias("short")).collect() if spans else []
+    found: dict[str, Counter[str]] = {}
+    for row in [*lives, *lost]:
+        counted = {name: row[name] for name in ("messages", "short", "twice", "strange") if name in row}
+        found.setdefault(str(_queue(row)), Counter()).update(counted)
+    for queue, counts in sorted(found.items()):
+        text = f"{counts['messages']} messages: of {counts['short']} records are missing in events, "
+        text += f"of {counts['twice']} one is there twice, {counts['strange']} are in events alone"
+        wrong = counts["short"] + counts["twice"] + counts["strange"]
+        yield Measured(queue, wrong, text, partition=f"since {since:%F %T}")
 
 
 def invalid_rate(run: Run) -> Iterator[Measured]:

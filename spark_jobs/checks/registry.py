@@ -34,7 +34,7 @@ CHECKS = (
     ),
     Check(
         *("raw_is_in_events", _EVENTS, "integrity", "critical", "pipeline", "merge"),
-        "a merged message with records has none in events, or events has records of a message that raw has not",
+        "events has fewer records of a merged message than its body holds, one twice, or those of a message that raw has not",
         records.raw_is_in_events,
     ),
     Check(
@@ -60,7 +60,7 @@ CHECKS = (
     ),
     Check(
         *("row_count_drop", "marts", "integrity", "critical", "pipeline", "gate"),
-        "a fact was built with fewer rows than are published, though no history was taken away",
+        "a fact was built with fewer rows than are published, by more than was booked as taken away",
         build.row_count_drop,
         "row_count_drop",
     ),

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from docs.checks import PAGE, RUNBOOKS, render
@@ -266,27 +267,42 @@ def test_rows_that_were_taken_away_on_purpose_are_no_drop_and_others_are(
     assert (f"lake.{table.name}" in found.detail) is (value < 0.5)
 
 
+OLD = "update {raw} set ingested_at = ingested_at - interval 2 hours where queue_offset = 3"
+
+
 @pytest.mark.parametrize(
-    ("harm", "wrong"),
+    ("harms", "wrong"),
     [
-        ("insert into {events} select * from {events}", len((*range(5), 10, 12, 13, 14))),
-        ("delete from {events} where queue_offset = 3 and record_index = 1", 1),
-        ("delete from {events} where queue_offset = 3 and record_index = 2", 1),
-        ("delete from {raw} where queue_offset = 3", 1),
+        (["insert into {events} select * from {events}"], len((*range(5), 10, 12, 13, 14))),
+        (["delete from {events} where queue_offset = 3 and record_index = 1"], 1),
+        (["delete from {events} where queue_offset = 3 and record_index = 2"], 1),
+        (["delete from {raw} where queue_offset = 3"], 1),
+        # Empty pieces, and no last separator.
+        (["update {raw} set body = unhex('610202630264') where queue_offset = 3"], 0),
+        # A glued record is two.
+        (["update {raw} set body = unhex('6102') where queue_offset = 3"], 0),
+        # Read two hours ago: one is enough, none is not, and none twice.
+        ([OLD, "delete from {events} where queue_offset = 3 and record_index = 1"], 0),
+        ([OLD, "delete from {events} where queue_offset = 3"], 1),
+        ([OLD, "insert into {events} select * from {events} where queue_offset = 3"], 1),
         (
-            "update {raw} set body = unhex('610202630264') where queue_offset = 3",
+            [
+                OLD,
+                "update {raw} set body = unhex('') where queue_offset = 3",
+                "delete from {events} where queue_offset = 3",
+            ],
             0,
-        ),  # empty pieces, no last separator
-        ("update {raw} set body = unhex('6102') where queue_offset = 3", 0),  # a glued record is two
+        ),
     ],
 )
-def test_records_are_counted_message_by_message(told, settings, run, harm, wrong):
+def test_records_are_counted_message_by_message(told, settings, run, harms, wrong):
     """Of the cluster `well`, with all else as it was."""
     catalog = lake(settings)
     before = {table: catalog.load_table(table.name).current_snapshot().snapshot_id for table in (RAW, EVENTS)}
-    of_well = harm + (" and" if " where " in harm else " where") + " cluster = 'well'"
     try:
-        told.sql(of_well.format(raw=RAW.full_name, events=EVENTS.full_name))
+        for harm in harms:
+            of_well = harm + (" and" if " where " in harm else " where") + " cluster = 'well'"
+            told.sql(of_well.format(raw=RAW.full_name, events=EVENTS.full_name))
         results = {each.entity: each for each in BY_NAME["raw_is_in_events"].measure(run)}
         assert results[str(WELL)].value == wrong, results[str(WELL)]
         assert results[str(SICK)].value == CASES["raw_is_in_events"].value
