@@ -36,9 +36,11 @@ def planning_for_few_rows(spark: SparkSession) -> Iterator[None]:
     before = {key: spark.conf.get(key) for key in quick}
     for key, value in quick.items():
         spark.conf.set(key, value)
-    yield
-    for key, value in before.items():
-        spark.conf.set(key, value)
+    try:
+        yield
+    finally:
+        for key, value in before.items():
+            spark.conf.set(key, value)
 
 
 @pytest.fixture(scope="package")
@@ -46,9 +48,15 @@ def empty_lake(spark: SparkSession, settings: Settings) -> Iterator[SparkSession
     """A lake with no row, that the tests of this folder write in turn."""
     lakes.empty(spark, settings)
     tables.ensure(spark)
-    with planning_for_few_rows(spark):
-        yield spark
+    yield spark
     lakes.empty(spark, settings)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def quick(spark: SparkSession) -> Iterator[None]:
+    """Of each module: what is of the package lasts until the process ends, and other folders' tests come after."""
+    with planning_for_few_rows(spark):
+        yield
 
 
 @pytest.fixture(scope="package")
@@ -71,7 +79,8 @@ def inputs(told: SparkSession, settings: Settings) -> Inputs:
 @pytest.fixture(scope="package")
 def built(told: SparkSession, catalog: Catalog, inputs: Inputs, state: Path) -> Build:
     """The marts over the story, published."""
-    done = build_and_publish(told, catalog, inputs, state)
+    with planning_for_few_rows(told):
+        done = build_and_publish(told, catalog, inputs, state)
     assert done.passed, (done.error, done.failures)
     return done
 
