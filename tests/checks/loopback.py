@@ -8,7 +8,7 @@ import socket
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -62,18 +62,26 @@ def receiver() -> Iterator[Receiver]:
         thread.join()
 
 
-@contextmanager
-def alertmanager(folder: Path, webhook: str, resolve_timeout: str) -> Iterator[str]:
-    """A real Alertmanager that tells the webhook at once of each alert on its own; yields its base URL."""
-    folder.mkdir(parents=True, exist_ok=True)
-    config = {
-        "global": {"resolve_timeout": resolve_timeout},
-        "route": {
-            **{"receiver": "hook", "group_by": ["..."], "group_wait": "0s"},
-            **{"group_interval": "1s", "repeat_interval": "1h"},
-        },
-        "receivers": [{"name": "hook", "webhook_configs": [{"url": f"http://{webhook}/hook"}]}],
+EACH_AT_ONCE = {
+    "route": {
+        **{"receiver": "hook", "group_by": ["..."], "group_wait": "0s"},
+        **{"group_interval": "1s", "repeat_interval": "1h"},
     }
+}
+
+
+@contextmanager
+def alertmanager(
+    folder: Path,
+    webhook: str,
+    resolve_timeout: str,
+    config: dict[str, Any] = EACH_AT_ONCE,
+    receivers: Sequence[str] = ("hook",),
+) -> Iterator[str]:
+    """A real Alertmanager that tells the webhook, at the path of a receiver's name; yields its base URL."""
+    folder.mkdir(parents=True, exist_ok=True)
+    known = [{"name": name, "webhook_configs": [{"url": f"http://{webhook}/{name}"}]} for name in receivers]
+    config = config | {"global": {"resolve_timeout": resolve_timeout}, "receivers": known}
     (folder / "alertmanager.yml").write_text(json.dumps(config))
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]

@@ -22,6 +22,12 @@ from tests.checks.world import WELL
 RESOLVE_SECONDS = 2
 
 
+@pytest.fixture(autouse=True)
+def nothing_booked(watched):
+    """The lake is shared with modules that leave alerts in it."""
+    book.change(watched, lambda alerts: [])
+
+
 def test_two_writers_at_once_lose_nothing(told, watched):
     """Each of them reads, changes and writes the whole table."""
     ready = threading.Barrier(4)

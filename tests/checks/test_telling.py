@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import logging
 import os
+import re
+import shutil
 import socket
 import time
 import traceback
 from dataclasses import asdict
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from functools import partial
+from textwrap import dedent
 
 import pytest
+import yaml
 from pydantic_settings import SettingsError
 
 from spark_jobs.alerts import notebook
 from spark_jobs.alerts.alert import Alert
 from spark_jobs.alerts.tell import LEASE, NotKept, tell
 from spark_jobs.checks.registry import BY_NAME
-from spark_jobs.settings import Alerts, Settings
-from tests.checks.loopback import receiver
+from spark_jobs.settings import PROJECT, Alerts, Settings
+from tests.checks.loopback import BINARY, alertmanager, receiver, until
 from tests.checks.test_alerts import found, minute
 
 SECRETS = ("hush-7", "tok-9")
@@ -213,3 +217,31 @@ def test_the_notebook_reads_what_it_wrote(store):
     again = store(lambda alerts: alerts)
     assert [(a.entity, a.state) for a in again] == [("b", "open"), ("a", "resolved")]
     assert asdict(again[1])["resolved_at"] == minute(1)
+
+
+@pytest.mark.skipif(
+    shutil.which(BINARY) is None, reason=f"LOUD SKIP: install Debian's {BINARY} for this test"
+)
+def test_brokers_that_are_away_are_told_of_once_with_the_rules_of_the_docs(store, hook, tmp_path):
+    """What follows from the failed task is kept back while that stands, and goes out when it alone is over."""
+    shown = re.search(r"```yaml\n(.*?)```", (PROJECT / "docs" / "checks.md").read_text(), re.DOTALL)
+    config = yaml.safe_load(dedent("  " + shown[1].lstrip()))
+    config["route"] |= {"group_wait": "1s", "group_interval": "1s"}  # minutes, by default
+    failed = found(("trace_ingest/extract/c1", False), check=BY_NAME["task_failed"])
+    follow = {"lag", "ingest_silent", "freshness_raw", "freshness_events", "freshness_marts"}
+    others = {"retention_headroom", "orphan_rate", "marts_silent"}
+    late = [found(("c1", False), check=BY_NAME[name]) for name in sorted(follow | others)]
+
+    def told_of(receiver: str) -> set[str]:
+        return {body["groupLabels"]["alertname"] for body in hook.bodies(f"/{receiver}")}
+
+    with alertmanager(tmp_path / "am", hook.url, "1m", config, ("pipeline", "messaging")) as url:
+        ours = settings(alertmanager=[url])
+        tell(store, [failed, *late], ours, datetime.now(UTC))
+        first = {"task_failed", "retention_headroom", "marts_silent"}
+        until(lambda: told_of("pipeline") >= first, 20, "nobody was told")
+        time.sleep(3)
+        assert (told_of("pipeline"), told_of("messaging")) == (first, {"orphan_rate"})
+        over = found(("trace_ingest/extract/c1", True), check=BY_NAME["task_failed"])
+        tell(store, [over, *late], ours, datetime.now(UTC))
+        until(lambda: told_of("pipeline") == first | follow, 20, "what still stands did not go out")

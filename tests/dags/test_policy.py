@@ -42,6 +42,25 @@ def test_a_task_that_fails_is_told_of_and_one_that_succeeds_again(dags, dag_id):
         assert [each.ended for each in task.on_success_callback] == ["succeeded"], task.task_id
 
 
+@pytest.mark.parametrize(
+    ("dag_id", "retries"),
+    [
+        ("trace_backfill", 0),
+        ("trace_ingest", 2),
+        ("trace_maintenance", 1),
+        ("trace_marts", 1),
+        ("trace_watchdog", 0),
+    ],
+)
+def test_what_another_try_can_help_is_tried_again_after_a_while(dags, dag_id, retries):
+    for task in dags[dag_id].tasks:
+        assert task.retries == retries, task.task_id
+        if retries:
+            assert task.retry_delay >= timedelta(seconds=30), task.task_id
+        if retries > 1:
+            assert task.retry_exponential_backoff, task.task_id
+
+
 def test_the_watchdog_runs_often_and_waits_for_nobody(dags):
     dag = dags["trace_watchdog"]
     assert dag.schedule == timedelta(minutes=5)
@@ -117,11 +136,6 @@ def test_a_form_that_says_too_little_or_too_much_is_refused(dags, given, capsys)
     with pytest.raises(SystemExit):
         reextract.asked_for(parser.parse_args(backfill(dags, "reextract", **given)), parser)
     assert "say either --from and --to, or --queue" in capsys.readouterr().err
-
-
-def test_a_backfill_that_fails_is_not_tried_again(dags):
-    """A wrong argument is not righted by it, and the jobs themselves plan and ask the brokers again."""
-    assert {task.retries for task in dags["trace_backfill"].tasks} == {0}
 
 
 def test_only_what_reads_the_brokers_gets_their_secrets(dags):
