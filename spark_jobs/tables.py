@@ -172,6 +172,8 @@ REPLACED_RECORDS = Table(
         ("topic", "string", "as it was"),
         ("msg_id", "string", "as it was"),
         ("request_id", "string", "as it was"),
+        ("offset_msg_id", "string", "as it was"),
+        ("cost_ms", "double", "as it was"),
         ("decoder_version", "string", "version of the decoder that had made the record"),
         ("change_seq", "bigint", "number of the commit to lake.events.trace_records that replaced it"),
     ),

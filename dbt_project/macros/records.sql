@@ -27,9 +27,43 @@
   end
 {%- endmacro %}
 
+{# Whether the Go client made this id, of a message or of a call: address and process number, zeros where Java has its class
+   loader's hash and the others a random number, then a count of seconds in lower case (CreateUniqID in primitive/message.go). #}
+{% macro is_id_of_go(id) -%}
+  coalesce({{ id }} rlike '^[0-9A-F]{12}0{8}[0-9a-f]{12}(,|$)', false)
+{%- endmacro %}
+
+{# The ids of a Pub's messages, a comma list: the client's; of a message without one the broker's, which consumers know it by. #}
+{% macro sent_msg_ids() -%}
+  coalesce({{ present('msg_id') }}, {{ present('offset_msg_id') }})
+{%- endmacro %}
+
+{# The ids that a record names, as an array; of one row of any record type. #}
+{% macro named_msg_ids() -%}
+  case
+    when record_type = 'Pub' then filter(split({{ sent_msg_ids() }}, ','), id -> id != '')
+    else array({{ present('msg_id') }})
+  end
+{%- endmacro %}
+
+{# When the send began that a Pub tells of, by the client: Go writes the time after it (producer/interceptor.go), and
+   gives the messages of a batch no ids (producer/producer.go). #}
+{% macro send_time() -%}
+  case
+    when ({{ is_id_of_go('msg_id') }} or (msg_id = '' and offset_msg_id like '%,%')) and cost_ms between 0 and 86400000
+      then timestamp_millis(unix_millis(event_time) - cast(cost_ms as bigint))
+    else event_time
+  end
+{%- endmacro %}
+
+{# When what a record of any type tells of began, by the client. #}
+{% macro told_time() -%}
+  case when record_type = 'Pub' then {{ send_time() }} else event_time end
+{%- endmacro %}
+
 {# The record's time: the client's, or the broker's where the client's is missing or suspect. #}
-{% macro record_time() -%}
-  case when not coalesce(event_time_suspect, false) then coalesce(event_time, store_time) else store_time end
+{% macro record_time(client_time='event_time') -%}
+  case when not coalesce(event_time_suspect, false) then coalesce({{ client_time }}, store_time) else store_time end
 {%- endmacro %}
 
 {% macro record_time_source() -%}

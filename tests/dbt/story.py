@@ -209,6 +209,10 @@ def oddities(events: Events) -> None:
     )
     events.attempt("unknown_pub", "q-unknown", HOUR)
     events.end("nameless", "q-nameless", HOUR)
+    # A batch of the Go client's: its messages have no ids but the broker's, and the time is that of the end.
+    events.pub("", HOUR + 1, "go_batches", cost=1001, offset_msg_id="o-go-1,o-go-2")
+    for msg_id in ("o-go-1", "o-go-2"):
+        events.attempt(msg_id, f"q-{msg_id}", HOUR + 2, group="gophers")
     events.pub("later_run", HOUR, "latency_odd", change_seq=2)
     events.pub("no_status", HOUR, "old", success=None, layout="pub_12", offset_msg_id=None)
     events.add("Invalid", None, invalid_reason="no layout", raw=bytearray(b"x"))

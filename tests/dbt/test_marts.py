@@ -36,6 +36,8 @@ def test_attempts(marts):
         "q-pair": "success",
         "q-unknown": "success",
         "q-nameless": "success",
+        "q-o-go-1": "success",
+        "q-o-go-2": "success",
     }
     assert {request: outcome for request, outcome in found.items() if "all" not in request} == told
 
@@ -63,6 +65,7 @@ def test_deliveries(marts):
             (m, None): "succeeded"
             for m in ("first", "ok", "second_time", "ends_timeout", "pair-1", "pair-2", "unknown_pub")
         },
+        **{(m, None): "succeeded" for m in ("o-go-1", "o-go-2")},
         **{(f"ends_{code}", None): "exhausted" for code in ("exception", "returned_null", "failed")},
         ("gone", None): "not_returned",
         ("open", None): "in_flight",
@@ -152,6 +155,7 @@ def test_topic_consumer_groups(marts):
     assert {(r.topic, r.consumer_group): r.is_broadcast for r in rows} == {
         ("orders", "g"): False,
         ("news", "everyone"): True,
+        ("go_batches", "gophers"): False,
     }
 
 

@@ -11,7 +11,7 @@ from story import DAY, HOUR
 STATES = {
     "consumed": [
         *("first", "ok", "second_time", "ends_timeout", "pair-1", "pair-2"),
-        *("to_all-0", "to_all-1", "to_all-2"),
+        *("to_all-0", "to_all-1", "to_all-2", "o-go-1", "o-go-2"),
     ],
     "failed": ["ends_exception", "ends_returned_null", "ends_failed", "last_try"],
     "orphaned": ["gone", "lost", "committed", "unwatched", "paid", "no_status"],
@@ -51,6 +51,9 @@ def test_the_life_of_a_message(marts):
     assert pick(retried, "consumer_groups", "groups_succeeded", "groups_orphaned", "attempts") == (1, 1, 0, 2)
     assert pick(retried, "first_attempt_at", "first_success_at", "last_success_at") == (
         *(at(HOUR + 11), at(HOUR + 22), at(HOUR + 22)),
+    )
+    assert pick(by_id["o-go-2"], "topic", "published_at", "hour", "batch_size", "groups_succeeded") == (
+        *("go_batches", at(HOUR - 0.001), at(0), 2, 1),
     )
     assert pick(by_id["to_all-0"], "consumer_groups", "groups_succeeded", "attempts") == (1, 1, 2)
     assert pick(by_id["resent"], "sends", "extra_copies") == (2, 0)

@@ -96,8 +96,9 @@ CLIENTS = (
         ),
     ),
     Client(
-        "Go from 2.1.1: the client's address in Pub and SubBefore, time and group in SubAfter",
+        "Go from 2.1.1: the client's address in Pub and SubBefore, time and group in SubAfter; a batch has no ids of its own",
         "Pub|1795000000000||shop|orders|AC11|||10.0.0.1:10911|128|3|0|OID|true|10.0.0.9¶"
+        "Pub|1795000000000|DefaultRegion|shop|orders||||10.0.0.1:10911|128|3|0|OID1,OID2|true|10.0.0.9¶"
         "SubBefore|1795000000000|DefaultRegion|mail|RQ|AC11|1|null|10.0.0.9¶"
         "SubBefore|1795000000000|DefaultRegion|mail|RQ|AC12|1|k1|2001:db8::9¶"
         "SubAfter|RQ|AC11|7|true|null|0|1795000000000|mail¶"
@@ -110,6 +111,11 @@ CLIENTS = (
                 keys="",
                 offset_msg_id="OID",
                 success=True,
+                client_host="10.0.0.9",
+            ),
+            pub(
+                "pub_15",
+                **{"msg_id": "", "tags": "", "keys": "", "offset_msg_id": "OID1,OID2", "success": True},
                 client_host="10.0.0.9",
             ),
             before("sub_before_9", retry_times=1, keys="null", client_host="10.0.0.9"),

@@ -18,6 +18,7 @@ Key = tuple[Any, ...]
 Rows = dict[Key, Record]
 
 EPOCH = datetime(1970, 1, 1)
+DAY_MS = 24 * 60 * 60 * 1000
 ENDED_WELL = ("success", "timeout")
 STATES = {"COMMIT_MESSAGE": "commit", "ROLLBACK_MESSAGE": "rollback", "UNKNOW": "unknown"}
 
@@ -75,6 +76,25 @@ def time_of(record: Record) -> tuple[datetime, str]:
     return record["store_time"], "store_time"
 
 
+def made_by_go(an_id: str | None) -> bool:
+    """Whether the Go client made the id, or the first of several."""
+    return re.match("[0-9A-F]{12}0{8}[0-9a-f]{12}(,|$)", an_id or "") is not None
+
+
+def sent_by_go(record: Record) -> bool:
+    """Whether the Go client wrote the Pub; a batch of its has no ids but the broker's."""
+    return made_by_go(record["msg_id"]) or (record["msg_id"] == "" and "," in (record["offset_msg_id"] or ""))
+
+
+def sent_time(record: Record) -> tuple[datetime, str]:
+    """When the send of a Pub began, and where that is from: Go writes when it ended."""
+    time, source = time_of(record)
+    cost = record["cost_ms"]
+    if source == "event_time" and sent_by_go(record) and cost is not None and 0 <= cost <= DAY_MS:
+        return time - timedelta(milliseconds=int(cost)), source
+    return time, source
+
+
 def hour_of(time: datetime) -> datetime:
     return time.replace(minute=0, second=0, microsecond=0)
 
@@ -105,9 +125,10 @@ def sends(cluster: Cluster) -> Rows:
     """One row a send; a record that was stored twice is one row, its copies counted."""
     found: Rows = {}
     for record in _of_type(cluster, "Pub"):
-        ids = [each for each in (present(record["msg_id"]) or "").split(",") if each]
+        known_by = present(record["msg_id"]) or present(record["offset_msg_id"]) or ""
+        ids = [each for each in known_by.split(",") if each]
         offsets = (present(record["offset_msg_id"]) or "").split(",")
-        sent_at, source = time_of(record)
+        sent_at, source = sent_time(record)
         kind = "retry" if str(record["topic"]).startswith("%RETRY%") else "normal"
         for index, msg_id in enumerate(ids or [None]):
             offset = offsets[index] if index < len(offsets) else None
@@ -187,7 +208,7 @@ def attempts(cluster: Cluster, sent: Rows) -> Rows:
         cost = None
         if begin and source == "event_time" and ended_at is not None and begun_at is not None:
             cost = float(_ms(ended_at, begun_at))
-        elif end and len(together[_call(end)]) <= 1:
+        elif end and (len(together[_call(end)]) <= 1 or made_by_go(end["request_id"])):
             cost = end["cost_ms"]
         begin_group, end_group = (name(r["group_name"]) if r else None for r in (begin, end))
         publication = published.get(key[1]) if key[1] is not None else None

@@ -40,6 +40,7 @@ WAITS = [
 SKEWS = [timedelta(0)] * 4 + [timedelta(seconds=3), timedelta(minutes=-20), timedelta(hours=2)]
 # What becomes of a record on its way.
 FATES = ["whole"] * 7 + ["lost", "twice", "late", "suspect", "untimed"]
+GO_ID = "0A0000010929" + "00000000" + "6bba1c780001"
 CODES = ["success"] * 4 + ["exception", "returned_null", "failed", "timeout"]
 
 
@@ -103,20 +104,22 @@ class _Teller:
         """A send, what was decided of it, and what consumers did with it."""
         sent = WATERMARK - self.one_of(AGES) + self.one_of(NEAR)
         msg_type = self.one_of(["normal"] * 4 + ["delay", "half"])
-        ids = [self.one_of([f"m{n}" for n in range(8)] + ["01" + "A" * 32])]
+        ids = [self.one_of([f"m{n}" for n in range(8)] + ["01" + "A" * 32, GO_ID, "o-1"])]
         if msg_type == "normal" and not self.often():
             ids = [f"{ids[0]}", *(f"b{n}" for n in range(self.draw(st.integers(1, 2))))]
         topic = self.one_of(["orders", "orders", "ns%orders", "audit", "%RETRY%stock"])
         producer = self.client()
+        # The Go client names no message of a batch, and consumers know it by the broker's id.
+        is_named = ids[0] != "o-1"
         if self.often():
             pub = {
-                "msg_id": ",".join(ids),
+                "msg_id": ",".join(ids) if is_named else "",
                 "topic": topic,
                 "group_name": self.one_of(["shop", "null"]),
-                "cost_ms": float(self.one_of([0, 3, 700, -2])),
+                "cost_ms": self.one_of([0.0, 3.0, 700.0, -2.0, 2.5, 9e6, 86_400_001.0, None]),
                 "success": self.one_of([True, True, False, None]),
                 "msg_type": msg_type,
-                "offset_msg_id": ",".join(f"o-{each}" for each in ids),
+                "offset_msg_id": ",".join(f"o-{each}" if is_named else each for each in ids),
                 "layout": "pub_14",
                 "keys": "",
             }
@@ -146,7 +149,7 @@ class _Teller:
         time = sent + self.one_of(WAITS)
         called = ids if self.often() else [ids[0]]
         for retry in self.one_of([[0], [0], [0, 1], [0, 0], [1, 2], [0, 1, 16]]):
-            call = {"request_id": f"q{self.draw(st.integers(0, 40))}"}
+            call = {"request_id": self.one_of([f"q{n}" for n in range(40)] + [GO_ID])}
             client, code = self.client(), self.one_of(CODES)
             begin = call | {
                 "group_name": group,

@@ -14,11 +14,11 @@ with paired as (
     coalesce(begins.hour, ends.hour) as hour,
     coalesce(begins.hour_source, ends.hour_source) as hour_source,
     begins.retry_times,
-    -- What a SubAfter states is divided by the messages of the call or not, and no layout tells which.
+    -- What a SubAfter states is divided by the messages of the call or not; of Go alone it is known: not.
     case
       when begins.hour_source = 'event_time' and ends.ended_at is not null
         then cast(unix_millis(ends.ended_at) - unix_millis(begins.begun_at) as double)
-      when ends.is_only_message then ends.cost_ms
+      when ends.is_only_message or {{ is_id_of_go('ends.request_id') }} then ends.cost_ms
     end as cost_ms,
     ends.cost_ms as stated_cost_ms,
     ends.is_success,

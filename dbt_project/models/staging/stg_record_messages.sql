@@ -7,14 +7,11 @@ with source as (
 renamed as (
   select
     cluster,
-    case
-      when record_type = 'Pub' then filter(split({{ present('msg_id') }}, ','), id -> id != '')
-      else array({{ present('msg_id') }})
-    end as msg_ids,
+    {{ named_msg_ids() }} as msg_ids,
     record_type,
     event_time,
     {{ present('request_id') }} as request_id,
-    date_trunc('hour', {{ record_time() }}) as hour,
+    date_trunc('hour', {{ record_time(told_time()) }}) as hour,
     date_trunc('hour', store_time) as stored_hour,
     change_seq
   from source

@@ -6,14 +6,11 @@ with source as (
 renamed as (
   select
     cluster,
-    case
-      when record_type = 'Pub' then filter(split({{ present('msg_id') }}, ','), id -> id != '')
-      else array({{ present('msg_id') }})
-    end as msg_ids,
+    {{ named_msg_ids() }} as msg_ids,
     record_type,
     event_time,
     {{ present('request_id') }} as request_id,
-    date_trunc('hour', coalesce(event_time, store_time)) as hour,
+    date_trunc('hour', coalesce({{ told_time() }}, store_time)) as hour,
     date_trunc('hour', store_time) as stored_hour,
     change_seq
   from source
