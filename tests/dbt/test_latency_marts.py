@@ -172,7 +172,7 @@ def test_duplicates(marts):
 @pytest.mark.parametrize("mart", ["retries", "duplicates"])
 def test_broadcast_groups_stay_out(marts, mart):
     groups = {row.consumer_group for row in marts.table(f"lake.marts.{mart}").collect()}
-    assert groups == {"g", "stopwatch"}
+    assert groups == {"g", "gophers", "stopwatch"}
 
 
 def test_clock_skew(marts):
