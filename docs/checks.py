@@ -65,7 +65,10 @@ TRACE_ALERTS__HEARTBEAT_URL='https://…'
 - **Alertmanager** (API v2) is sent every open alert by every round of checks, with `endsAt` three
   `alerts.interval_seconds` ahead, so that it stays while the fault stands; a resolved one with `endsAt` now. It
   groups and routes by the labels `alertname`, `severity`, `route`, `class`, `owner`, `environment`, `table`, `entity`.
-  One notification a check, to the right people, is a route of its configuration:
+  One notification a check, to the right people, is a route of its configuration. Where brokers are away, a failed task of
+  `trace_ingest` tells first, and and five checks of late data tell of the same thing in the hour after. Rules of
+  inhibition keep that back while the first alert stands; the checks that tell of a loss are not among them, nor, with several
+  clusters, should `freshness_raw` and `lag` be: another cluster's would be kept back too.
 
   ```yaml
   route:
@@ -74,6 +77,13 @@ TRACE_ALERTS__HEARTBEAT_URL='https://…'
     routes:
       - matchers: [route = "messaging"]
         receiver: messaging
+  inhibit_rules:
+    - source_matchers: [alertname = "task_failed", entity =~ "trace_ingest/.*"]
+      target_matchers: [alertname =~ "lag|ingest_silent|freshness_raw|freshness_events|freshness_marts"]
+      equal: [environment]
+    - source_matchers: [alertname = "task_failed", entity =~ "trace_marts/.*"]
+      target_matchers: [alertname =~ "marts_silent|freshness_marts"]
+      equal: [environment]
   ```
 
 - **Apprise** addresses of the alert's route get one message a check with all of its entities, once when they open and
