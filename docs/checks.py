@@ -66,7 +66,7 @@ TRACE_ALERTS__HEARTBEAT_URL='https://…'
   `alerts.interval_seconds` ahead, so that it stays while the fault stands; a resolved one with `endsAt` now. It
   groups and routes by the labels `alertname`, `severity`, `route`, `class`, `owner`, `environment`, `table`, `entity`.
   One notification a check, to the right people, is a route of its configuration. Where brokers are away, a failed task of
-  `trace_ingest` tells first, and and five checks of late data tell of the same thing in the hour after. Rules of
+  `trace_ingest` tells first, and five checks of late data tell of the same thing in the hour after. Rules of
   inhibition keep that back while the first alert stands; the checks that tell of a loss are not among them, nor, with several
   clusters, should `freshness_raw` and `lag` be: another cluster's would be kept back too.
 
