@@ -304,12 +304,14 @@ ALL = (
 )
 
 
+def _definition(column: Column) -> str:
+    comment = column.comment.replace("'", "\\'")
+    return f"`{column.name}` {column.type} comment '{comment}'"
+
+
 def create_statement(table: Table) -> str:
     """The `create table if not exists` of a table."""
-    columns = ",\n  ".join(
-        f"`{c.name}` {c.type} comment '{c.comment.replace(chr(39), chr(92) + chr(39))}'"
-        for c in table.columns
-    )
+    columns = ",\n  ".join(map(_definition, table.columns))
     properties = dict(table.properties) | {"format-version": "2"}
     listed = ", ".join(f"'{k}'='{v}'" for k, v in sorted(properties.items()))
     partition = f"\npartitioned by ({table.partitioned_by})" if table.partitioned_by else ""
@@ -321,11 +323,16 @@ def create_statement(table: Table) -> str:
 
 
 def ensure(spark: SparkSession) -> None:
-    """Create the namespaces and tables that are not there yet."""
+    """Create the namespaces and tables that are not there yet, and the columns that a table of an earlier version lacks."""
     for namespace in NAMESPACES:
         spark.sql(f"create namespace if not exists lake.{namespace}")
     for table in ALL:
         if spark.catalog.tableExists(table.full_name):
+            there = spark.table(table.full_name).columns
+            if missing := [column for column in table.columns if column.name not in there]:
+                spark.sql(
+                    f"alter table {table.full_name} add columns ({', '.join(map(_definition, missing))})"
+                )
             continue
         spark.sql(create_statement(table))
         if table.order:

@@ -23,6 +23,17 @@ def places(spark) -> list[tuple[int, int]]:
     return [(r.queue_offset, r.record_index) for r in rows]
 
 
+def test_a_table_of_an_earlier_version_gets_the_columns_that_it_lacks(lake):
+    table = tables.REPLACED_RECORDS
+    before = lake.table(table.full_name).schema
+    lake.sql(f"alter table {table.full_name} drop columns (offset_msg_id, cost_ms)")
+    lake.sql(f"insert into {table.full_name} (cluster, store_time) values ('c', timestamp '2026-11-20')")
+    tables.ensure(lake)
+    found = lake.table(table.full_name)
+    assert {f.name: f for f in found.schema} == {f.name: f for f in before}
+    assert found.select("cluster", "offset_msg_id", "cost_ms").collect() == [("c", None, None)]
+
+
 def test_positions_are_published_with_the_rows(lake, settings):
     plan = planned(0, 20)
     written = write(lake, settings, messages(lake, 0, 20), plan, "run")
