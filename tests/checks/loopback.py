@@ -16,10 +16,14 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 
 from sandbox import leash
 
 BINARY = "prometheus-alertmanager"
+needs_alertmanager = pytest.mark.skipif(
+    shutil.which(BINARY) is None, reason=f"LOUD SKIP: install Debian's {BINARY} for this test"
+)
 
 
 @dataclass

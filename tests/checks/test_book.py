@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import threading
 import time
 from datetime import UTC, datetime
@@ -15,7 +14,7 @@ from spark_jobs.alerts.alert import advance
 from spark_jobs.checks.check import Run
 from spark_jobs.checks.registry import BY_NAME
 from spark_jobs.settings import Alerts, Checks
-from tests.checks.loopback import BINARY, alertmanager, receiver, until
+from tests.checks.loopback import alertmanager, needs_alertmanager, receiver, until
 from tests.checks.test_alerts import SETTINGS, found, minute
 from tests.checks.world import WELL
 
@@ -68,9 +67,7 @@ def hook():
         yield started
 
 
-@pytest.mark.skipif(
-    shutil.which(BINARY) is None, reason=f"LOUD SKIP: install Debian's {BINARY} for this test"
-)
+@needs_alertmanager
 def test_a_fault_is_one_alert_in_alertmanager_for_as_long_as_it_stands(told, watched, hook, tmp_path):
     """The offsets of cluster `well` are whole, broken, left alone, and whole again."""
     with alertmanager(tmp_path / "am", hook.url, f"{RESOLVE_SECONDS}s") as url:

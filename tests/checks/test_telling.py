@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import re
-import shutil
 import socket
 import time
 import traceback
@@ -23,7 +22,7 @@ from spark_jobs.alerts.alert import Alert
 from spark_jobs.alerts.tell import LEASE, NotKept, tell
 from spark_jobs.checks.registry import BY_NAME
 from spark_jobs.settings import PROJECT, Alerts, Settings
-from tests.checks.loopback import BINARY, alertmanager, receiver, until
+from tests.checks.loopback import alertmanager, needs_alertmanager, receiver, until
 from tests.checks.test_alerts import found, minute
 
 SECRETS = ("hush-7", "tok-9")
@@ -219,13 +218,11 @@ def test_the_notebook_reads_what_it_wrote(store):
     assert asdict(again[1])["resolved_at"] == minute(1)
 
 
-@pytest.mark.skipif(
-    shutil.which(BINARY) is None, reason=f"LOUD SKIP: install Debian's {BINARY} for this test"
-)
+@needs_alertmanager
 def test_brokers_that_are_away_are_told_of_once_with_the_rules_of_the_docs(store, hook, tmp_path):
     """What follows from the failed task is kept back while that stands, and goes out when it alone is over."""
     shown = re.search(r"```yaml\n(.*?)```", (PROJECT / "docs" / "checks.md").read_text(), re.DOTALL)
-    config = yaml.safe_load(dedent("  " + shown[1].lstrip()))
+    config = yaml.safe_load(dedent(shown[1]))
     config["route"] |= {"group_wait": "1s", "group_interval": "1s"}  # minutes, by default
     failed = found(("trace_ingest/extract/c1", False), check=BY_NAME["task_failed"])
     follow = {"lag", "ingest_silent", "freshness_raw", "freshness_events", "freshness_marts"}
