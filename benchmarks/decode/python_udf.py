@@ -22,7 +22,7 @@ from spark_jobs.trace.layouts import (
     Kind,
     candidate,
 )
-from spark_jobs.trace.pieces import COMPLETE, GUARD
+from spark_jobs.trace.pieces import COMPLETE
 from spark_jobs.trace.values import PATTERNS
 
 _CARRIED = ("cluster", "trace_topic", "broker", "queue_id", "queue_offset", "store_time", "born_host")
@@ -128,12 +128,12 @@ def _invalid(index: int, piece: str, raw: bytes | None, reason: str) -> list:
     return row
 
 
-_may_be_glued = re.compile(GUARD).search
+_GLUED_TOKENS = tuple(f"\x01{record_type}\x01" for record_type in RECORD_TYPES)
 _cut = re.compile(f"(?:(?<=\x02)|^){COMPLETE}").sub
 
 
 def _pieces(text: str) -> list[str]:
-    if _may_be_glued(text):
+    if any(map(text.__contains__, _GLUED_TOKENS)):
         while (cut := _cut("\\1\x02", text)) != text:
             text = cut
     return text.split("\x02")

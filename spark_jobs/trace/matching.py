@@ -3,18 +3,20 @@
 Type, field count and whether the last field is empty give one candidate, looked up in a literal array; a column is
 the field at that layout's position, looked up likewise. A lookup in place of one CASE per layout keeps the
 generated method below the size (8,000 bytes) above which the JVM never compiles it.
+
+The expressions are SQL text, one a column. Put together from Column objects, each literal and each operator would be a call to
+the JVM: thousands of calls, which take longer than to decode a small batch.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from spark_jobs.trace.layouts import (
     BY_NAME,
-    COLUMNS,
     FIELD_SEPARATOR,
     LAYOUTS,
     MAX_COUNT,
@@ -28,9 +30,14 @@ _COUNTS = MAX_COUNT + 3
 _TELLING = {"pub_15": 9, "sub_after_8_ons": 7, "sub_after_9": 7, "sub_after_10_rmqsdk": 1}
 
 
-def lookup(values: Sequence[object], index: Column) -> Column:
-    """`values[index]`, NULL outside; a constant array, so a lookup costs no branch."""
-    return F.get(F.array(*[F.lit(v) for v in values]), index)
+def constants(values: Iterable[str | int | None]) -> str:
+    """A constant array."""
+    return f"array({', '.join('null' if value is None else repr(value) for value in values)})"
+
+
+def lookup(values: Iterable[str | int | None], index: str) -> str:
+    """`values[index]`, NULL outside; from a constant array, so a lookup costs no branch."""
+    return f"get({constants(values)}, {index})"
 
 
 def layout_index(name: str) -> int:
@@ -38,37 +45,41 @@ def layout_index(name: str) -> int:
     return LAYOUTS.index(BY_NAME[name])
 
 
-def matched(records: DataFrame) -> DataFrame:
-    """Adds `layout_id` (NULL where no layout fits), `status`, and per column its field as text, `wire_<column>`.
+def field(column: str) -> str:
+    """The field that fills the column, as text; NULL where the layout has none, or there is no layout."""
+    return f"get(fields, {lookup([layout.position(column) for layout in LAYOUTS], 'layout_id')})"
 
-    A column that the layout does not have is NULL. Only type and count are looked at, and what tells two layouts of
-    one count apart; whether the fields are of their kinds is seen later. `status` is the exactlyOnceStatus of an ONS
-    record, which fills no column.
+
+def matched(records: DataFrame) -> DataFrame:
+    """Adds `fields` (the piece's, as text), `layout_id` (NULL where no layout fits) and `status`.
+
+    Only type and count are looked at, and what tells two layouts of one count apart; whether the fields are of their
+    kinds is seen later. `status` is the exactlyOnceStatus of an ONS record, which fills no column.
     """
-    first, last = F.get("fields", F.lit(0)), F.get("fields", F.size("fields") - 1)
-    type_id = F.array_position(F.array(*map(F.lit, RECORD_TYPES)), first) - 1
-    telling = lookup([_TELLING.get(layout.name) for layout in LAYOUTS], F.col("by_count"))
+    telling = lookup([_TELLING.get(layout.name) for layout in LAYOUTS], "by_count")
+    ons = layout_index("sub_after_8_ons")
     return (
         records.withColumn("fields", F.split("piece", FIELD_SEPARATOR))
-        .withColumns({"type_id": type_id.cast("int"), "last": last})
-        .withColumn("by_count", _by_count())
-        .withColumn("telling", F.get("fields", telling))
-        .withColumn("layout_id", _told_apart())
-        .select(
-            *records.columns,
-            "layout_id",
-            F.when(F.col("layout_id") == layout_index("sub_after_8_ons"), F.col("telling")).alias("status"),
-            *[_field(column, F.col("layout_id")).alias(f"wire_{column}") for column in COLUMNS],
+        .selectExpr(
+            "*",
+            f"{_place('get(fields, 0)', RECORD_TYPES)} as type_id",
+            "get(fields, size(fields) - 1) as last",
+        )
+        .selectExpr("*", f"{_by_count()} as by_count")
+        .selectExpr("*", f"get(fields, {telling}) as telling")
+        .selectExpr("*", f"{_told_apart()} as layout_id")
+        .selectExpr(
+            *records.columns, "fields", "layout_id", f"if(layout_id = {ons}, telling, null) as status"
         )
     )
 
 
-def _field(column: str, layout_id: Column) -> Column:
-    """The field that fills the column, as text; NULL where the layout has none, or there is no layout."""
-    return F.get("fields", lookup([layout.position(column) for layout in LAYOUTS], layout_id))
+def _place(value: str, values: Iterable[str]) -> str:
+    """The 0-based place of the value among the values; -1 if it is none of them."""
+    return f"cast(array_position({constants(values)}, {value}) as int) - 1"
 
 
-def _by_count() -> Column:
+def _by_count() -> str:
     """The candidate by type, count and an empty last field; NewLife's by the type, which is the last field."""
     candidates = [
         candidate(record_type, count, empty)
@@ -77,31 +88,29 @@ def _by_count() -> Column:
         for empty in (False, True)
     ]
     table = [None if layout is None else LAYOUTS.index(layout) for layout in candidates]
-    count = F.least(F.size("fields"), F.lit(_COUNTS - 1))
-    place = (F.col("type_id") * _COUNTS + count) * 2 + (F.col("last") == "").cast("int")
+    place = f"(type_id * {_COUNTS} + least(size(fields), {_COUNTS - 1})) * 2 + if(last = '', 1, 0)"
 
     type_last = {layout.record_type: LAYOUTS.index(layout) for layout in LAYOUTS if layout.type_last}
     (their_count,) = {layout.count for layout in LAYOUTS if layout.type_last}
-    last_type = F.array_position(F.array(*map(F.lit, type_last)), F.col("last")) - 1
-    by_last = F.when(F.size("fields") == their_count, lookup(list(type_last.values()), last_type.cast("int")))
-    return F.when(F.col("type_id") < 0, by_last).otherwise(lookup(table, place))
+    by_last = lookup(type_last.values(), _place("last", type_last))
+    return f"""case
+        when type_id >= 0 then {lookup(table, place)}
+        when size(fields) = {their_count} then {by_last}
+    end"""
 
 
-def _told_apart() -> Column:
+def _told_apart() -> str:
     """The candidate, or the other layout of its count, by the field that tells."""
-    by_count, telling = F.col("by_count"), F.col("telling")
-    ons, rmqsdk_pub = layout_index("sub_after_8_ons"), layout_index("pub_15_rmqsdk")
-    is_number = telling.rlike("^[0-9]+\\z")
-    is_time = telling.rlike("^[0-9]{13}\\z")
-    return (
-        F.when(telling.isNull(), by_count)
-        # Two clients put the client host in different places.
-        .when(by_count == layout_index("pub_15"), F.when(is_number, by_count).otherwise(F.lit(rmqsdk_pub)))
-        # An ONS record with a separator after its last field has the count of a sub_after_9.
-        .when(
-            by_count == layout_index("sub_after_9"),
-            F.when((F.size("fields") > 9) | (F.col("last") != "") | is_time, by_count).otherwise(F.lit(ons)),
-        )
-        # A sub_after_9 that was cut short has its time where ONS has a small number.
-        .when((by_count == ons) != is_time, by_count)
-    )
+    pub, rmqsdk_pub = layout_index("pub_15"), layout_index("pub_15_rmqsdk")
+    sub_after, ons = layout_index("sub_after_9"), layout_index("sub_after_8_ons")
+    is_time = r"telling rlike r'^[0-9]{13}\z'"
+    # In turn:
+    # - two clients put the client host in different places;
+    # - an ONS record with a separator after its last field has the count of a sub_after_9;
+    # - a sub_after_9 that was cut short has its time where ONS has a small number.
+    return rf"""case
+        when telling is null then by_count
+        when by_count = {pub} then if(telling rlike r'^[0-9]+\z', by_count, {rmqsdk_pub})
+        when by_count = {sub_after} then if(size(fields) > 9 or last != '' or {is_time}, by_count, {ons})
+        when (by_count = {ons}) != ({is_time}) then by_count
+    end"""

@@ -29,7 +29,6 @@ DAY_MS = 86_400_000
 _IPV4 = re.compile(r"[0-9]{1,3}([.][0-9]{1,3}){3}(:[0-9]+)?")
 _IPV6 = re.compile(r"\[?[0-9A-Fa-f]*:[0-9A-Fa-f:.]*(%[0-9A-Za-z]+)?\]?")
 _SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
-_LINE_BREAK = re.compile("[\n\r\x85\u2028\u2029]")
 _NAMES = {"msg_type": MSG_TYPES, "context_code": CONTEXT_CODES}
 
 
@@ -174,15 +173,14 @@ def boolean(text: str) -> bool | None:
 def store_host(text: str) -> str | None:
     """`host:port`, `null` or empty."""
     host, _, port = text.rpartition(":")
-    fits = text in ("", "null") or (host and _digits(port) and not _LINE_BREAK.search(host))
+    fits = text in ("", "null") or (host and _digits(port))
     return text if fits else None
 
 
 def client_host(text: str) -> str | None:
     """An IP address, with or without `@` and something, such as a process id; pyrocketmq writes a port."""
-    address, _, rest = text.partition("@")
-    fits = (_IPV4.fullmatch(address) or _IPV6.fullmatch(address)) and not _LINE_BREAK.search(rest)
-    return text if fits else None
+    address, _, _ = text.partition("@")
+    return text if _IPV4.fullmatch(address) or _IPV6.fullmatch(address) else None
 
 
 _VALUE = {
