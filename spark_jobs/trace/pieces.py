@@ -35,7 +35,7 @@ def _split(text: Column) -> Column:
     """The pieces of the body as text.
 
     Where no field but the first is a type, nothing is glued on, and the body is split as it is. To cut all the body into
-    fields to see that takes half the time of one regular expression.
+    fields to see that is quicker than one regular expression, for it is a search for one byte.
     """
     other_fields = F.slice(F.split(text, FIELD_SEPARATOR), 2, F.octet_length(text) + 1)
     may_be_glued = F.arrays_overlap(other_fields, F.array(*map(F.lit, RECORD_TYPES)))
