@@ -226,6 +226,7 @@ class Sandbox:
             file,
             f"-Xmx{self._broker_heap}",
             "-XX:MaxDirectMemorySize=512m",
+            "-XX:TieredStopAtLevel=1",  # a short life does not pay the optimising compiler back
             # A broker refuses messages on a disk that is 90 % full; a laptop's may well be.
             "-Drocketmq.broker.diskSpaceWarningLevelRatio=0.99",
             "-Drocketmq.broker.diskSpaceCleanForciblyRatio=0.98",

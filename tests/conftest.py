@@ -73,6 +73,11 @@ LONGEST = (
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """`make test` runs two processes; what shares a broker or a Spark session stays in one of them."""
+    for folder in {item.path.parent for item in items}:
+        if not (folder / "__init__.py").exists():  # brokers would be left running, each of them at work
+            raise pytest.UsageError(
+                f"{folder}: without __init__.py what is of the package lasts until the end"
+            )
     groups = {item: _group(item) for item in items}
     for item, group in groups.items():
         item.add_marker(pytest.mark.xdist_group(group))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,10 +17,7 @@ from spark_jobs.publish.marts import build_and_publish
 from spark_jobs.publish.models import Build
 from spark_jobs.settings import Settings
 from tests import lakes
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-from story import tell
+from tests.dbt.story import tell
 
 
 @contextmanager
@@ -52,9 +48,8 @@ def empty_lake(spark: SparkSession, settings: Settings) -> Iterator[SparkSession
     lakes.empty(spark, settings)
 
 
-@pytest.fixture(scope="module", autouse=True)
+@pytest.fixture(scope="package", autouse=True)
 def quick(spark: SparkSession) -> Iterator[None]:
-    """Of each module: what is of the package lasts until the process ends, and other folders' tests come after."""
     with planning_for_few_rows(spark):
         yield
 
@@ -79,8 +74,7 @@ def inputs(told: SparkSession, settings: Settings) -> Inputs:
 @pytest.fixture(scope="package")
 def built(told: SparkSession, catalog: Catalog, inputs: Inputs, state: Path) -> Build:
     """The marts over the story, published."""
-    with planning_for_few_rows(told):
-        done = build_and_publish(told, catalog, inputs, state)
+    done = build_and_publish(told, catalog, inputs, state)
     assert done.passed, (done.error, done.failures)
     return done
 

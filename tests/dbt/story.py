@@ -9,11 +9,11 @@ from __future__ import annotations
 import random
 from datetime import timedelta
 
-from events import NOON, Events, at
 from pyspark.sql import Row, SparkSession
 
 from spark_jobs import tables
 from spark_jobs.ingest.positions import Position, Queue
+from tests.dbt.events import NOON, Events, at
 
 HOUR = 3600
 DAY = 24 * HOUR

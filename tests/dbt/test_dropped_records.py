@@ -6,14 +6,14 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pytest
-from events import NOON, at
 from pyspark.sql import Row
-from story import DAY, HOUR
 
 from spark_jobs import tables
 from spark_jobs.publish import branches, models
 from spark_jobs.publish.inputs import DBT_PROJECT
 from spark_jobs.publish.marts import recover
+from tests.dbt.events import NOON, at
+from tests.dbt.story import DAY, HOUR
 
 WIDE = "lasting"
 

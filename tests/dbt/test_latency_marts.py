@@ -6,12 +6,12 @@ from collections import Counter, defaultdict
 from datetime import date
 
 import pytest
-from events import at
-from percentiles import PER_MILLE, assert_percentiles
 from pyspark.sql import Row
-from story import HOUR, costs, drawn
 
 from spark_jobs.publish.inputs import DBT_PROJECT
+from tests.dbt.events import at
+from tests.dbt.percentiles import PER_MILLE, assert_percentiles
+from tests.dbt.story import HOUR, costs, drawn
 
 FRIDAY, SATURDAY = date(2026, 11, 20), date(2026, 11, 21)
 LATENCIES = ("send_latency", "consume_latency", "queue_wait", "end_to_end_latency")

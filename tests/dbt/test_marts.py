@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from events import at
-from percentiles import assert_percentiles, bucket_bounds
-from story import DAY, HOUR, costs
+
+from tests.dbt.events import at
+from tests.dbt.percentiles import assert_percentiles, bucket_bounds
+from tests.dbt.story import DAY, HOUR, costs
 
 # What test_latency_marts.py is about.
 TIMED = "stopwatch"

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 
 import pytest
-from events import at
-from story import DAY, HOUR
+
+from tests.dbt.events import at
+from tests.dbt.story import DAY, HOUR
 
 STATES = {
     "consumed": [

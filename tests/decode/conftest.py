@@ -13,6 +13,6 @@ from tests.decode.compare import by_spark
 Decoded = Callable[[Sequence[bytes]], pa.Table]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def decoded(spark: SparkSession) -> Decoded:
     return lambda bodies: by_spark(spark, bodies)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,9 +10,6 @@ from pyspark.sql import SparkSession
 
 from spark_jobs import tables
 from spark_jobs.settings import Settings
-
-sys.path.insert(0, str(Path(__file__).parent.parent / "dbt"))
-
 from tests import lakes
 from tests.dbt.conftest import planning_for_few_rows
 
@@ -28,6 +24,6 @@ def empty_lake(spark: SparkSession, settings: Settings) -> Iterator[SparkSession
     lakes.empty(spark, settings)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def state(settings: Settings) -> Path:
     return settings.home / "dbt"

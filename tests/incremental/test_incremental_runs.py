@@ -13,15 +13,15 @@ from itertools import groupby
 from typing import Any
 
 import pytest
-from events import Events
 from pyspark.sql import Row
-from story import DAY, book_gap, whole_day
 
 from spark_jobs import tables
 from spark_jobs.ingest.positions import Position, Queue, booked
 from spark_jobs.publish import branches
 from spark_jobs.publish.inputs import Inputs, Published
 from spark_jobs.publish.marts import build_and_publish
+from tests.dbt.events import Events
+from tests.dbt.story import DAY, book_gap, whole_day
 from tests.incremental import definitions
 from tests.incremental.histories import WATERMARK, History, drawn
 

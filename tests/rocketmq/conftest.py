@@ -48,7 +48,7 @@ class Written:
     as_java_reads: dict[str, list[dict[str, Any]]]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def written(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Written]:
     folder = Path(tmp_path_factory.mktemp("rocketmq"))
     encoded = [base64.b64encode(body).decode() for body in bodies()]

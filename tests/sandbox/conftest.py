@@ -36,7 +36,7 @@ class Traffic:
         ]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def traffic(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Traffic]:
     folder = tmp_path_factory.mktemp("sandbox")
     record_folder = folder / "record"

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 from pyspark.sql import functions as F
-from stored import QUEUE, messages, planned, stored, write
 
 from spark_jobs import tables
 from spark_jobs.ingest import publish, raw
@@ -16,6 +15,7 @@ from spark_jobs.ingest.step import Gap, Step
 from spark_jobs.ingest_reset import reset
 from spark_jobs.merge import merge_all
 from spark_jobs.trace.merge import merge, pending
+from tests.spark.stored import QUEUE, messages, planned, stored, write
 
 
 def places(spark) -> list[tuple[int, int]]:

@@ -7,7 +7,6 @@ from datetime import UTC, date, datetime
 
 import pytest
 from pyspark.sql import functions as F
-from stored import RECORD, messages, planned, stored, write
 
 from spark_jobs import replay as job
 from spark_jobs import tables
@@ -21,6 +20,7 @@ from spark_jobs.publish.models import Build
 from spark_jobs.replay import replay_all
 from spark_jobs.trace.decode import DECODER_VERSION, OUTPUT, decode
 from spark_jobs.trace.replay import Replayed, replay
+from tests.spark.stored import RECORD, messages, planned, stored, write
 
 # A Java client with access channel CLOUD: the second record is glued to the first; a third stands alone.
 GLUED = RECORD.removesuffix("\x02") + "\x01" + RECORD * 2

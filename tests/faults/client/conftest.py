@@ -34,7 +34,7 @@ class Mortal:
         return [self.sandbox.namesrv, self.second.namesrv]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def mortal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mortal]:
     folder = Path(tmp_path_factory.mktemp("mortal"))
     first = folder / "first"
@@ -68,7 +68,7 @@ class Sealed:
     client: KeyPair
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def sealed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sealed]:
     folder = Path(tmp_path_factory.mktemp("sealed"))
     ca = Authority(folder / "ca")

@@ -36,7 +36,7 @@ MEMORY_BYTES = 300 * 1024 * 1024
 LIMIT = 2_000_000
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def recorded(written: Written, sealed: Sealed) -> Recorded:
     return record(written, sealed)
 

@@ -32,7 +32,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
         yield sandbox
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def second(broker: Sandbox, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
     """Another broker at the same nameserver, with small files, which it deletes soon after it is told to."""
     folder = Path(tmp_path_factory.mktemp("second"))
