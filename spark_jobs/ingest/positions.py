@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass, replace
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from spark_jobs.catalog import head, summary_with
@@ -164,22 +164,22 @@ class Range:
     end: int
 
     @property
-    def condition(self) -> Column:
+    def condition(self) -> str:
         """True for the rows of the range, in raw and in events alike."""
         q = self.queue
         return (
-            (F.col("cluster") == q.cluster)
-            & (F.col("trace_topic") == q.trace_topic)
-            & (F.col("broker") == q.broker)
-            & (F.col("queue_id") == q.queue_id)
-            & (F.col("epoch") == self.epoch)
-            & F.col("queue_offset").between(self.start, self.end - 1)
+            f"cluster = {quoted(q.cluster)} and trace_topic = {quoted(q.trace_topic)} and broker = {quoted(q.broker)} "
+            f"and queue_id = {q.queue_id} and epoch = {self.epoch} "
+            f"and queue_offset between {self.start} and {self.end - 1}"
         )
+
+
+def quoted(text: str) -> str:
+    """The text as a literal of SQL."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 def within(frame: DataFrame, ranges: list[Range]) -> DataFrame:
     """The rows of `frame` (raw or events) that lie in the ranges; none for no ranges."""
-    condition = F.lit(False)
-    for each in ranges:
-        condition = condition | each.condition
-    return frame.where(condition)
+    # As text: hundreds of ranges as columns are tens of thousands of calls into the JVM.
+    return frame.where(" or ".join(f"({each.condition})" for each in ranges) or "false")

@@ -17,6 +17,7 @@ from spark_jobs.ingest.positions import (
     Position,
     Positions,
     Range,
+    quoted,
     to_json,
     within,
 )
@@ -64,10 +65,7 @@ class Part:
     @property
     def condition(self) -> str:
         """True for the rows `t` of the part, in literals: Iceberg reads no file that cannot hold one."""
-        names = [
-            f"t.{name} = '{getattr(self, name).replace(chr(92), chr(92) * 2).replace(chr(39), chr(92) + chr(39))}'"
-            for name in ("cluster", "trace_topic", "broker")
-        ]
+        names = [f"t.{name} = {quoted(getattr(self, name))}" for name in ("cluster", "trace_topic", "broker")]
         stored = "t.store_time is null"
         if self.day is not None:
             start = f"timestamp '{self.day} 00:00:00'"

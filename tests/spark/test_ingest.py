@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import astuple, replace
 
 import pytest
 from pyspark.sql import functions as F
@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from spark_jobs import tables
 from spark_jobs.ingest import publish, raw
 from spark_jobs.ingest.plan import Plan
-from spark_jobs.ingest.positions import Position, Range, booked, from_json, to_json
+from spark_jobs.ingest.positions import Position, Queue, Range, booked, from_json, to_json, within
 from spark_jobs.ingest.step import Gap, Step
 from spark_jobs.ingest_reset import reset
 from spark_jobs.merge import merge_all
@@ -44,6 +44,18 @@ def test_positions_are_published_with_the_rows(lake, settings):
 def test_positions_survive_json():
     positions = planned(0, 3).positions
     assert from_json(to_json(positions)) == positions
+
+
+def test_ranges_are_rows_whatever_a_queue_is_called(spark):
+    queues = [Queue(name, "t", "b", 0) for name in ("it's", "a\\b", "a\\\\b", "%'or 1=1", "\\'", "plain")]
+    rows = spark.createDataFrame(
+        [(*astuple(queue), epoch, offset) for queue in queues for epoch in (0, 1) for offset in range(4)],
+        "cluster string, trace_topic string, broker string, queue_id int, epoch int, queue_offset bigint",
+    )
+    for queue in queues:
+        found = within(rows, [Range(queue, 1, 1, 3), Range(queue, 0, 3, 4)]).collect()
+        assert sorted(found) == [(*astuple(queue), 0, 3), (*astuple(queue), 1, 1), (*astuple(queue), 1, 2)]
+    assert within(rows, []).count() == 0
 
 
 def test_a_short_read_is_not_published(lake, settings):
