@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import logging
 import os
+import sys
 import time
 from pathlib import Path
 
@@ -35,9 +36,8 @@ def demo(messages: int) -> None:
         pipeline.wait_for_grace(settings)
         cluster = Cluster(name=CLUSTER, namesrv=[sandbox.namesrv], trace_topics=list(TRACE_TOPICS))
         settings = settings.model_copy(update={"clusters": [cluster]})
-        pipeline.run_dags(settings, pipeline.prepare(settings))
+        pipeline.run(settings)
         offsets = trace_offsets(sandbox.namesrv, TRACE_TOPICS)
-    show.marts(settings)
     counts = show.proof(settings, CLUSTER, offsets)
     show.summary(settings, counts, time.monotonic() - started)
     _console.print(f"everything is below {settings.home}; run `make demo` again to add traffic")
@@ -58,4 +58,7 @@ if __name__ == "__main__":
     logging.getLogger("sandbox").setLevel(logging.INFO)
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--messages", type=int, default=2000, help="about how many messages to send")
-    demo(parser.parse_args().messages)
+    try:
+        demo(parser.parse_args().messages)
+    except KeyboardInterrupt:
+        sys.exit(pipeline.STOPPED)

@@ -29,6 +29,7 @@ POOLS = {
     "lake_marts": {"slots": 1, "description": "one build of the marts at a time"},
 }
 DAGS = ("trace_ingest", "trace_marts")
+STOPPED = "stopped in the middle: nothing is lost, the next run goes on from what is published"
 
 
 def airflow_environment(settings: Settings) -> dict[str, str]:
@@ -100,15 +101,17 @@ def wait_for_grace(settings: Settings) -> None:
     time.sleep(settings.limits.grace_seconds + settings.extract.margin_seconds)
 
 
-def run_dags(settings: Settings, environment: dict[str, str]) -> None:
-    """Run each DAG once with `airflow dags test`, its log below `$TRACE_HOME/logs`.
+def run(settings: Settings) -> None:
+    """Run each DAG once with `airflow dags test`, its log below `$TRACE_HOME/logs`, and show the marts.
 
-    The marts are built even where a cluster or queue failed: what was read of the others is shown.
+    They are built and shown even where a cluster or queue failed: with what was read of the others.
 
     Raises:
         SystemExit: a DAG run failed; the message names its log and shows the end.
     """
+    environment = prepare(settings)
     failed = [message for dag in DAGS if (message := _run_dag(dag, settings.home / "logs", environment))]
+    show.marts(settings)
     if failed:
         sys.exit("\n\n".join(failed))
 
@@ -156,12 +159,11 @@ def main(argv: list[str] | None = None) -> None:
         settings = settings.model_copy(update={"clusters": [Cluster.model_validate(given)]})
     if not settings.clusters:
         sys.exit("say which cluster: make run NAMESRV=host:port, or name a settings file in TRACE_SETTINGS")
-    environment = prepare(settings)
-    try:
-        run_dags(settings, environment)
-    finally:
-        show.marts(settings)
+    run(settings)
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except KeyboardInterrupt:
+        sys.exit(STOPPED)

@@ -11,6 +11,7 @@ import math
 from typing import Any
 
 import pyarrow as pa
+from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.expressions import AlwaysTrue
 from rich import box
 from rich.console import Console
@@ -46,8 +47,11 @@ def marts(settings: Settings) -> None:
             "(enableMsgTrace) and on a broker (traceTopicEnable=true), and that TOPIC names the trace topic"
         )
         return
-    for cluster in settings.clusters:
-        _marts_of(settings, cluster.name)
+    try:
+        for cluster in settings.clusters:
+            _marts_of(settings, cluster.name)
+    except NoSuchTableError:
+        _console.print("no marts are published yet")
 
 
 def _marts_of(settings: Settings, cluster: str) -> None:
