@@ -60,6 +60,7 @@ def pytest_runtest_makereport():
 # Groups that take minutes, longest first: started last, one would keep its process alone at the end.
 LONGEST = (
     "e2e",
+    "test_killed",
     "faults/jobs",
     "dbt",
     "incremental",
@@ -84,4 +85,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def _group(item: pytest.Item) -> str:
+    if item.path.stem == "test_killed":
+        return item.path.stem
     return str(item.path.relative_to(Path(__file__).parent).parent)
