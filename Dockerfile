@@ -5,7 +5,8 @@ RUN apt-get update \
  && apt-get install -qy --no-install-recommends make openjdk-17-jre-headless procps \
  && rm -rf /var/lib/apt/lists/* \
  && useradd --create-home --uid 50000 trace \
- && install -d -o trace -g trace /opt/trace /var/lib/trace
+ && install -d -o trace -g trace /opt/trace \
+ && install -d -m 0700 -o trace -g trace /var/lib/trace
 
 USER trace
 WORKDIR /opt/trace
@@ -19,3 +20,5 @@ ENV PATH=/opt/trace/.venv/bin:$PATH \
     PYSPARK_PYTHON=/opt/trace/.venv/bin/python \
     TRACE_HOME=/var/lib/trace \
     AIRFLOW_HOME=/var/lib/trace/airflow
+# What any component writes into the volume is the owner's alone.
+ENTRYPOINT ["sh", "-c", "umask 077; exec \"$@\"", "--"]

@@ -1,42 +1,50 @@
 # Everything that this project can do. Each target makes its own set-up; `make help` lists them.
-SHELL := bash
-.SHELLFLAGS := -eu -o pipefail -c
+#
+# What is given to a target is text, whoever wrote it: neither make nor the shell expands it. Recipes take it from their
+# environment ("$$KEY", in quotes), never from make ($(KEY) would become shell text). tests/unit/test_makefile.py tries.
+override SHELL := bash
+override .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 
-PYTHON ?= python3.11
-UV_VERSION := 0.13.8
-export TRACE_HOME ?= $(CURDIR)/var
-export PYTHONPATH := $(CURDIR)
-RUN := .venv/bin/python -m
+# make would expand `$` in what was given on its command line, before it exports it.
+$(foreach name,$(.VARIABLES),$(if $(findstring command line,$(origin $(name))),$(eval override $(name) := $$(value $(name)))))
 
-MESSAGES ?= 2000
-NAMESRV ?=
-TOPIC ?= RMQ_SYS_TRACE_TOPIC
-CLUSTER ?= default
-CREDENTIALS_ENV ?=
-QUEUE ?=
-FROM ?=
-TO ?=
-FROM_OFFSET ?=
-TO_OFFSET ?=
-KEY ?=
-GROUP ?=
-MSG_ID ?=
-DRY_RUN ?=
-PORT ?= 8080
-TESTS ?= tests
-SOAK ?= 10
-FUZZ ?= 1000000
-RECORDS ?= 1000000
-SOAK_TESTS ?= tests/decode/test_mutated_records.py tests/faults/client/test_fuzz.py tests/faults/jobs/test_jobs_killed.py tests/faults/jobs/test_replay_killed.py tests/faults/jobs/test_expiry_killed.py tests/faults/jobs/test_state_machine.py tests/faults/jobs/test_cycles.py tests/maintenance/test_erased_everywhere.py tests/incremental/test_incremental_runs.py
-STEPS ?= 300
-CYCLES ?= 200
-HISTORIES ?= 1000
+override UV_VERSION := 0.13.8
+override RUN := .venv/bin/python -m
+override CLUSTER_GIVEN := $(filter-out undefined,$(origin CLUSTER))
+override export PYTHONPATH := $(CURDIR)
+
+export TRACE_HOME ?= $(CURDIR)/var
+export PYTHON ?= python3.11
+export MESSAGES ?= 2000
+export NAMESRV ?=
+export TOPIC ?= RMQ_SYS_TRACE_TOPIC
+export CLUSTER ?= default
+export CREDENTIALS_ENV ?=
+export QUEUE ?=
+export FROM ?=
+export TO ?=
+export FROM_OFFSET ?=
+export TO_OFFSET ?=
+export KEY ?=
+export GROUP ?=
+export MSG_ID ?=
+export DRY_RUN ?=
+export YES ?=
+export PORT ?= 8080
+export TESTS ?= tests
+export SOAK ?= 10
+export FUZZ ?= 1000000
+export RECORDS ?= 1000000
+export SOAK_TESTS ?= tests/decode/test_mutated_records.py tests/faults/client/test_fuzz.py tests/faults/jobs/test_jobs_killed.py tests/faults/jobs/test_replay_killed.py tests/faults/jobs/test_expiry_killed.py tests/faults/jobs/test_state_machine.py tests/faults/jobs/test_cycles.py tests/maintenance/test_erased_everywhere.py tests/incremental/test_incremental_runs.py
+export STEPS ?= 300
+export CYCLES ?= 200
+export HISTORIES ?= 1000
 
 .PHONY: help
 help: ## list the targets
-	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
 
 # ---- set-up -------------------------------------------------------------------------------------
 
@@ -49,17 +57,17 @@ setup: .venv/installed ## install the locked Python packages, fetch the Java lib
 	@uv=$$(command -v uv || true); \
 	if [ -z "$$uv" ]; then \
 	  [ -x .tools/uv/bin/uv ] || { echo "installing uv $(UV_VERSION) into .tools/uv"; \
-	    $(PYTHON) -m venv .tools/uv; .tools/uv/bin/pip install -q --disable-pip-version-check uv==$(UV_VERSION); }; \
+	    "$$PYTHON" -m venv .tools/uv; .tools/uv/bin/pip install -q --disable-pip-version-check uv==$(UV_VERSION); }; \
 	  uv=.tools/uv/bin/uv; \
 	fi; \
 	echo "installing the locked packages into .venv"; \
-	[ -x .venv/bin/python ] || "$$uv" venv -q --python "$(PYTHON)" .venv; \
+	[ -x .venv/bin/python ] || "$$uv" venv -q --python "$$PYTHON" .venv; \
 	"$$uv" pip sync -q --require-hashes --python .venv/bin/python requirements.lock
-	@touch $@
+	@touch .venv/installed
 
 .PHONY: need-python need-java
 need-python:
-	@$(PYTHON) -c 'import sys, ensurepip; sys.exit(sys.version_info[:2] != (3, 11))' 2>/dev/null || { \
+	@"$$PYTHON" -c 'import sys, ensurepip; sys.exit(sys.version_info[:2] != (3, 11))' 2>/dev/null || { \
 	  echo "Python 3.11 is missing: install it (Debian: apt-get install python3.11 python3.11-venv) or set PYTHON=/path/to/python3.11" >&2; exit 1; }
 
 need-java:
@@ -76,30 +84,30 @@ lock: ## resolve pyproject.toml into requirements.lock anew
 
 .PHONY: demo
 demo: setup ## real broker, real traffic, the whole pipeline, three marts; MESSAGES=2000
-	@$(RUN) sandbox.demo --messages $(MESSAGES)
+	@$(RUN) sandbox.demo --messages="$$MESSAGES"
 
 .PHONY: run
 run: setup ## the same pipeline against your cluster; NAMESRV=host:port [TOPIC=…] [CLUSTER=…] [CREDENTIALS_ENV=…]
-	@$(RUN) sandbox.pipeline --namesrv "$(NAMESRV)" --topic "$(TOPIC)" --cluster "$(CLUSTER)" \
-	  --credentials-env "$(CREDENTIALS_ENV)"
+	@$(RUN) sandbox.pipeline --namesrv="$$NAMESRV" --topic="$$TOPIC" --cluster="$$CLUSTER" \
+	  --credentials-env="$$CREDENTIALS_ENV"
 
 .PHONY: up down status
 up: setup ## Airflow with the DAGs on their schedule, until `make down`; the clusters of the file TRACE_SETTINGS; PORT=8080
-	@$(RUN) sandbox.up up --port $(PORT)
+	@$(RUN) sandbox.up up --port="$$PORT"
 down: setup ## end what `make up` started
 	@$(RUN) sandbox.up down
 status: setup ## what of `make up` runs, and how it is
 	@$(RUN) sandbox.up status
 
 .PHONY: ingest-reset
-ingest-reset: setup ## read a queue anew whose topic was made anew; QUEUE=cluster/topic/broker/id
-	@[ -n "$(QUEUE)" ] || { echo "say which queue: make ingest-reset QUEUE=cluster/topic/broker/id" >&2; exit 2; }
-	@$(RUN) spark_jobs.ingest_reset --queue "$(QUEUE)"
+ingest-reset: setup ## reset a queue whose topic was deleted and recreated; QUEUE=cluster/topic/broker/id
+	@[ -n "$$QUEUE" ] || { echo "say which queue: make ingest-reset QUEUE=cluster/topic/broker/id" >&2; exit 2; }
+	@$(RUN) spark_jobs.ingest_reset --queue="$$QUEUE"
 
 .PHONY: replay
 replay: setup ## decode raw anew after a change of the decoder; FROM=2026-11-01 TO=2026-11-08 [DRY_RUN=1]
-	@[ -n "$(FROM)" ] && [ -n "$(TO)" ] || { echo "say which store times: make replay FROM=2026-11-01 TO=2026-11-08" >&2; exit 2; }
-	@$(RUN) spark_jobs.replay --from "$(FROM)" --to "$(TO)" $(if $(DRY_RUN),--dry-run)
+	@[ -n "$$FROM" ] && [ -n "$$TO" ] || { echo "say which store times: make replay FROM=2026-11-01 TO=2026-11-08" >&2; exit 2; }
+	@$(RUN) spark_jobs.replay --from="$$FROM" --to="$$TO" $${DRY_RUN:+--dry-run}
 
 .PHONY: watchdog
 watchdog: setup ## look once whether ingest and marts are alive; tell Alertmanager and the others what is open
@@ -107,22 +115,22 @@ watchdog: setup ## look once whether ingest and marts are alive; tell Alertmanag
 
 .PHONY: reextract
 reextract: setup ## read messages from the brokers again; FROM=… TO=… (store time), or QUEUE=… FROM_OFFSET=… TO_OFFSET=… [DRY_RUN=1]
-	@$(RUN) spark_jobs.reextract $(if $(FROM),--from "$(FROM)") $(if $(TO),--to "$(TO)") \
-	  $(if $(filter command line environment,$(origin CLUSTER)),--cluster "$(CLUSTER)") $(if $(QUEUE),--queue "$(QUEUE)") \
-	  $(if $(FROM_OFFSET),--from-offset "$(FROM_OFFSET)") $(if $(TO_OFFSET),--to-offset "$(TO_OFFSET)") $(if $(DRY_RUN),--dry-run)
+	@$(RUN) spark_jobs.reextract $${FROM:+--from="$$FROM"} $${TO:+--to="$$TO"} \
+	  $(if $(CLUSTER_GIVEN),--cluster="$$CLUSTER") $${QUEUE:+--queue="$$QUEUE"} \
+	  $${FROM_OFFSET:+--from-offset="$$FROM_OFFSET"} $${TO_OFFSET:+--to-offset="$$TO_OFFSET"} $${DRY_RUN:+--dry-run}
 
 .PHONY: maintain
 maintain: setup ## retention, compaction, expiry of snapshots and files, by the policy in spark_jobs/settings.py [DRY_RUN=1]
-	@$(RUN) spark_jobs.maintain $(if $(DRY_RUN),--dry-run)
+	@$(RUN) spark_jobs.maintain $${DRY_RUN:+--dry-run}
 
 .PHONY: history-tests
 history-tests: setup ## the tests of the published marts, over all their rows
 	@$(RUN) spark_jobs.history_tests
 
 .PHONY: erase
-erase: setup ## erase a key, group or message of a cluster from all tables and snapshots; KEY=… or GROUP=… or MSG_ID=… [CLUSTER=…] [DRY_RUN=1]
-	@$(RUN) spark_jobs.erase --cluster "$(CLUSTER)" $(if $(KEY),--key "$(KEY)") $(if $(GROUP),--group "$(GROUP)") \
-	  $(if $(MSG_ID),--msg-id "$(MSG_ID)") $(if $(DRY_RUN),--dry-run)
+erase: setup ## erase a key, group or message of a cluster from all tables and snapshots; KEY=… or GROUP=… or MSG_ID=… [CLUSTER=…] [DRY_RUN=1]; shows what it finds and asks, YES=1 does not ask
+	@$(RUN) spark_jobs.erase --cluster="$$CLUSTER" $${KEY:+--key="$$KEY"} $${GROUP:+--group="$$GROUP"} \
+	  $${MSG_ID:+--msg-id="$$MSG_ID"} $${DRY_RUN:+--dry-run} $$([ "$$YES" != 1 ] || echo --yes)
 
 .PHONY: docs
 docs: setup ## dbt's site of the models, columns, tests and lineage, as one HTML file below TRACE_HOME
@@ -148,13 +156,13 @@ conformance: setup ## write docs/conformance.md anew from the tables of tests/co
 
 .PHONY: test
 test: setup ## all tests, on a real broker, Spark, Iceberg, dbt and Airflow; TESTS=tests/unit for some
-	@$(RUN) pytest -n 2 --dist loadgroup --no-loadscope-reorder $(TESTS)
+	@$(RUN) tests "$$TESTS" -n 2 --dist loadgroup --no-loadscope-reorder
 
 .PHONY: soak
 soak: setup ## what tests have no time for, with its counts: damaged answers, damaged records, each job killed at each step, SOAK=10 times, STEPS=300 of everything in any order, CYCLES=200 of ingest and upkeep, HISTORIES=1000 against the definitions; FUZZ=1000000 RECORDS=1000000
-	@TRACE_SOAK_REPEATS=$(SOAK) TRACE_SOAK_FUZZ=$(FUZZ) TRACE_SOAK_RECORDS=$(RECORDS) \
-	  TRACE_SOAK_STEPS=$(STEPS) TRACE_SOAK_CYCLES=$(CYCLES) TRACE_SOAK_HISTORIES=$(HISTORIES) \
-	  $(RUN) pytest -n 2 --timeout=0 -p tests.counts $(SOAK_TESTS)
+	@TRACE_SOAK_REPEATS="$$SOAK" TRACE_SOAK_FUZZ="$$FUZZ" TRACE_SOAK_RECORDS="$$RECORDS" \
+	  TRACE_SOAK_STEPS="$$STEPS" TRACE_SOAK_CYCLES="$$CYCLES" TRACE_SOAK_HISTORIES="$$HISTORIES" \
+	  $(RUN) tests "$$SOAK_TESTS" -n 2 --timeout=0 -p tests.counts
 
 .PHONY: lint
 lint: setup ## ruff, format, types, SQL style

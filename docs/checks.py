@@ -21,7 +21,8 @@ TAIL = """
 **Class.** A failed `integrity` check stops the publication of the marts: readers keep the last good ones. `messaging` and
 `freshness` checks never stop it. **Made by**: `merge` checks are made by the merge job, `gate` checks between the build of
 the marts and their publication, `marts` checks after it, `history` checks once a day by `trace_maintenance`, `watchdog`
-checks by `trace_watchdog` without Spark, `airflow` ones by the callbacks of Airflow's tasks and by the watchdog of itself.
+checks by `trace_watchdog` without Spark, `airflow` ones by the callbacks of Airflow's tasks and by the watchdog of itself,
+`supervisor` ones by the process that keeps Airflow running under `make up`.
 
 **Settings** (section `checks`): the limits above; `of_entity` sets the limit of one entity, as in
 `{"orphan_rate:prod/orders/mail-service" = 0.05}`; `severity` sets a check's severity; `off` names checks that are not
@@ -33,8 +34,12 @@ the brokers' `fileReservedTime`.
 
 `lake.ops.alerts` has a row a fault: it opens with the first failure of an entity, people are told once, and it is resolved
 when the newest evaluation of the entity passes or the entity is no longer there to be judged (`resolution` is `retired`).
-Its identity is `<environment>:<table>:<check>[:<entity>]`, without run or time. A check that cannot be made fails as a
-whole and says nothing of its entities.
+Its identity is `<environment>:<table>:<check>[:<entity>]`, without run or time. Its title (column `summary`) says where, what is
+wrong, and the value against the limit: `prod: 48,211 messages wait on RMQ_SYS_TRACE_TOPIC (broker-a, queue 0), limit 10,000`;
+behind the environment stands the cluster, where that has another name. Title, description, `value` and `threshold` are those of
+the newest failure. A check that cannot be made fails as a whole and says nothing of its entities; the title of that is
+`prod: could not be checked: <check>: <reason>`, and a broker that is down, or a damaged metadata file, is named there.
+What opened and what was resolved is in the log of the job, too.
 
 ```toml
 environment = "prod"
@@ -63,7 +68,8 @@ TRACE_ALERTS__HEARTBEAT_URL='https://…'
 ```
 
 - **Alertmanager** (API v2) is sent every open alert by every round of checks, with `endsAt` three
-  `alerts.interval_seconds` ahead, so that it stays while the fault stands; a resolved one with `endsAt` now. It
+  `alerts.interval_seconds` after the moment of sending, so that it stays while the fault stands; a resolved one with `endsAt`
+  now. A round that takes longer than an interval sends the open alerts again meanwhile. Alertmanager
   groups and routes by the labels `alertname`, `severity`, `route`, `class`, `owner`, `environment`, `table`, `entity`.
   One notification a check, to the right people, is a route of its configuration. Where brokers are away, a failed task of
   `trace_ingest` tells first, and five checks of late data tell of the same thing in the hour after. Rules of
@@ -87,7 +93,9 @@ TRACE_ALERTS__HEARTBEAT_URL='https://…'
   ```
 
 - **Apprise** addresses of the alert's route get one message a check with all of its entities, once when they open and
-  once when they are resolved.
+  once when they are resolved. Messages are plain text: names of topics, groups and clients are written by other people, so
+  in chats signs of markup, links and mentions in them are replaced by others that look alike (`@` by `＠`), and nowhere do they
+  break a line.
 - A sink that does not answer is asked three times, then by the later runs, until it has taken what it lacks: what is open, and
   the end of what it was told of.
 - **Routes**: `pipeline` is for those who run the warehouse, `messaging` for those who run the applications.
@@ -95,6 +103,11 @@ TRACE_ALERTS__HEARTBEAT_URL='https://…'
   (the alert `watchdog`: the lake is away, a sink does not answer) stands in a file below `$TRACE_HOME/watchdog`, with a copy of
   what is open, which is sent to Alertmanager while the lake is away. It tells what it knows of the lake before it asks the
   brokers, and all of it has an end. After a run in which all went well it asks `heartbeat_url`.
+- **The supervisor** (`make up`) watches the watchdog and Airflow's components. It needs neither Airflow, the lake nor
+  Spark, and keeps its alerts (`airflow_component`, `watchdog_silent`) in memory and in `$TRACE_HOME/supervisor`. When no job
+  has sent Alertmanager the open alerts for one and a half intervals it sends the copy again, so nothing is resolved because
+  its watcher died. When the watchdog cannot run it checks `disk_space` as well. Nothing on this machine notices when the whole
+  machine is off: that is what `heartbeat_url` is for, and `make up` says at each start when it is not set.
 - **What was never there**, such as a cluster that was just added, is `unknown` until the check's limit has passed since it was
   first looked for.
 - **Tasks**: `plugins/notifier.py` makes the alert `task_failed` of a task that failed after its retries, and resolves it

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from dbt.cli.main import dbtRunner
 
+from spark_jobs.home import keep_private
 from spark_jobs.publish.inputs import DBT_PROJECT, Inputs
 from spark_jobs.settings import Settings
 
@@ -35,4 +36,5 @@ def write(folder: Path, settings: Settings) -> Path:
 
 if __name__ == "__main__":
     settings = Settings()
+    keep_private(settings.home)
     print(f"open {write(settings.home / 'docs', settings)}")

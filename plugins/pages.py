@@ -5,28 +5,71 @@ Airflow mounts a plugin's app without asking who calls it, so each page asks Air
 
 from __future__ import annotations
 
+import base64
+import hashlib
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
+from airflow.api_fastapi.app import API_ROOT_PATH
 from airflow.api_fastapi.auth.managers.models.resource_details import AccessView, DagAccessEntity
 from airflow.api_fastapi.core_api.security import requires_access_dag, requires_access_view
 from fastapi import Depends, FastAPI, HTTPException, Request
-from fastapi.responses import HTMLResponse
+from fastapi.exception_handlers import http_exception_handler
+from fastapi.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markdown_it import MarkdownIt
 from markupsafe import Markup
 
 from plugins.published import ALERTS, Published, open_alerts, published
 from spark_jobs.checks.registry import BY_NAME
+from spark_jobs.lake_identity import WrongLakeError
 from spark_jobs.settings import PROJECT, Settings
+from spark_jobs.text import amount, duration, printable, utc
 
-# The columns of an alert that are shown, those of them that the table has.
-ALERT_COLUMNS = ("severity", "identity", "summary", "state", "first_failed_at", "last_seen_at", "runbook_url")
+_TEMPLATES = Path(__file__).parent / "templates"
+_STYLE = (_TEMPLATES / "style.css").read_text()
+_SHA256 = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
+# Names and texts on the pages come from other people's messages: nothing runs here, and nothing is loaded. Airflow's own
+# pages show these in a frame (an external view opens so), those of other sites may not.
+HEADERS = {
+    "Content-Security-Policy": f"default-src 'none'; style-src 'sha256-{_SHA256}'; base-uri 'none'; form-action 'none'; "
+    "frame-ancestors 'self'",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "SAMEORIGIN",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-store",
+}
+_SEVERITIES = ("critical", "warning", "info")
 
 app = FastAPI(title="RocketMQ trace warehouse", docs_url=None, redoc_url=None, openapi_url=None)
-_templates = Environment(
-    loader=FileSystemLoader(Path(__file__).parent / "templates"), autoescape=True, undefined=StrictUndefined
-)
+_templates = Environment(loader=FileSystemLoader(_TEMPLATES), autoescape=True, undefined=StrictUndefined)
+_templates.globals["style"] = Markup(_STYLE)  # noqa: S704 - a file of this folder
+
+
+@app.middleware("http")
+async def _with_headers(request: Request, call_next: Callable[[Request], Awaitable[Response]]) -> Response:
+    response = await call_next(request)
+    response.headers.update(HEADERS)
+    return response
+
+
+@app.exception_handler(HTTPException)
+async def _log_in_first(request: Request, error: HTTPException) -> Response:
+    """Send a browser that has not logged in to Airflow's login, which leads back; programs get the error itself."""
+    if error.status_code != 401 or "text/html" not in request.headers.get("accept", ""):
+        return await http_exception_handler(request, error)
+    # Airflow refuses a `next` on another host; this is the path of the page, without any host.
+    back = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+    return RedirectResponse(f"{API_ROOT_PATH}api/v2/auth/login?{urlencode({'next': back})}", status_code=303)
+
+
+@app.exception_handler(WrongLakeError)
+def wrong_lake(_: Request, error: WrongLakeError) -> PlainTextResponse:
+    """Why nothing can be shown."""
+    return PlainTextResponse(str(error), status_code=503)
 
 
 @app.get(
@@ -66,17 +109,42 @@ def runbook_page(name: str) -> str:
 
 
 def _page(request: Request, settings: Settings, title: str, snapshots: list[Published] | None = None) -> str:
-    alerts = open_alerts(settings)
+    alerts, now = open_alerts(settings), datetime.now(UTC)
     pages = request.scope.get("root_path", "")
-    for alert in alerts or []:
-        alert["runbook_url"] = _runbook(alert, pages)
-    return _templates.get_template("page.html").render(
-        title=title,
-        snapshots=snapshots,
-        alerts=alerts,
-        alert_columns=ALERT_COLUMNS,
-        alerts_table=f"lake.{ALERTS}",
+    shown = (
+        None if alerts is None else [_shown(alert, pages, now) for alert in sorted(alerts, key=_worst_first)]
     )
+    return _templates.get_template("page.html").render(
+        title=title, snapshots=snapshots, alerts=shown, alerts_table=f"lake.{ALERTS}"
+    )
+
+
+def _worst_first(alert: dict[str, Any]) -> tuple[int, str]:
+    severity = alert.get("severity")
+    return (
+        _SEVERITIES.index(severity) if severity in _SEVERITIES else len(_SEVERITIES),
+        str(alert.get("first_failed_at") or ""),
+    )
+
+
+def _shown(alert: dict[str, Any], pages: str, now: datetime) -> dict[str, str | None]:
+    """The alert in words; a column that a lake of an earlier version lacks is empty."""
+    check, since = BY_NAME.get(str(alert.get("check"))), alert.get("first_failed_at")
+    value, limit = (
+        "" if alert.get(name) is None else amount(alert[name], check.unit if check else "count")
+        for name in ("value", "threshold")
+    )
+    return {
+        "severity": str(alert.get("severity") or ""),
+        "title": printable(str(alert.get("summary") or "")),
+        "description": printable(str(alert.get("description") or "")),
+        "identity": printable(str(alert.get("identity") or "")),
+        "value": value or "not measured",
+        "limit": limit or "-",
+        "since": utc(since) if since else "-",
+        "open_for": duration(now - since) if since else "-",
+        "runbook": _runbook(alert, pages),
+    }
 
 
 def _runbook(alert: dict[str, Any], pages: str) -> str | None:

@@ -29,7 +29,7 @@ def look(cluster: str) -> dict[str, int]:
 
     Raises:
         RocketMQError: a queue could not be asked.
-        ValueError: no such cluster is configured, or a secret is missing.
+        ValueError: no such cluster is configured, a secret is missing, or the lake is not the one that the settings mean.
     """
     settings = Settings()
     found = settings.cluster(cluster)

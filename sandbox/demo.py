@@ -8,14 +8,16 @@ import os
 import sys
 import time
 from pathlib import Path
+from typing import IO
 
 from rich.console import Console
 
-from sandbox import pipeline, show
+from sandbox import home_lock, pipeline, show
 from sandbox.admin import trace_offsets
 from sandbox.broker import rocketmq
 from sandbox.scenarios import TRACE_TOPICS
 from sandbox.traffic import generate
+from spark_jobs.home import keep_private
 from spark_jobs.settings import PROJECT, Cluster, Settings
 
 CLUSTER = "demo"
@@ -23,11 +25,9 @@ CLUSTER = "demo"
 _console = Console(width=150, highlight=False)
 
 
-def demo(messages: int) -> None:
+def demo(messages: int, settings: Settings, lock: IO[str]) -> None:
     """Add traffic, process what is new, show the marts and the proof."""
     started = time.monotonic()
-    os.environ.setdefault("TRACE_SETTINGS", str(PROJECT / "sandbox" / "demo.toml"))
-    settings = Settings()
     _explain(settings)
     # Not stopped in order: that takes ten seconds, and a killed broker loses nothing that it acknowledged.
     with rocketmq(settings.home / "sandbox", stop_in_order=False) as sandbox:
@@ -36,7 +36,7 @@ def demo(messages: int) -> None:
         pipeline.wait_for_grace(settings)
         cluster = Cluster(name=CLUSTER, namesrv=[sandbox.namesrv], trace_topics=list(TRACE_TOPICS))
         settings = settings.model_copy(update={"clusters": [cluster]})
-        pipeline.run(settings)
+        pipeline.run(settings, lock)
         offsets = trace_offsets(sandbox.namesrv, TRACE_TOPICS)
     counts = show.proof(settings, CLUSTER, offsets)
     show.summary(settings, counts, time.monotonic() - started)
@@ -53,12 +53,25 @@ def _explain(settings: Settings) -> None:
     )
 
 
-if __name__ == "__main__":
+def main(argv: list[str] | None = None) -> None:
     logging.basicConfig(format="%(message)s")
     logging.getLogger("sandbox").setLevel(logging.INFO)
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--messages", type=int, default=2000, help="about how many messages to send")
+    args = parser.parse_args(argv)
+    os.environ.setdefault("TRACE_SETTINGS", str(PROJECT / "sandbox" / "demo.toml"))
+    settings = Settings()
+    keep_private(settings.home)
+    pipeline.refuse_wrong_lake(settings)
     try:
-        demo(parser.parse_args().messages)
+        with home_lock.used_by("make demo", settings.home) as lock:
+            demo(args.messages, settings, lock)
+    except home_lock.HomeInUseError as error:
+        sys.exit(str(error))
+
+
+if __name__ == "__main__":
+    try:
+        main()
     except KeyboardInterrupt:
-        sys.exit(pipeline.STOPPED)
+        pipeline.stopped()

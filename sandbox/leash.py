@@ -91,15 +91,16 @@ def _watch(starter: int, command: int) -> None:
 
 
 def session_of(leader: int) -> list[int]:
-    """The processes in the session that `leader` led, without the caller; they may be in other process groups."""
+    """The running processes in the session that `leader` led, without the caller; they may be in other process groups."""
     found = []
     for entry in Path("/proc").glob("[0-9]*"):
         try:
             # pid (name) state ppid pgrp session …; the name may hold spaces and brackets
-            session = int((entry / "stat").read_text().rpartition(")")[2].split()[3])
+            state, *fields = (entry / "stat").read_text().rpartition(")")[2].split()
+            session = int(fields[2])
         except (OSError, ValueError, IndexError):
             continue  # it has just ended
-        if session == leader and int(entry.name) != os.getpid():
+        if session == leader and state not in "ZX" and int(entry.name) != os.getpid():
             found.append(int(entry.name))
     return found
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import base64
 import json
+import logging
 import os
 import secrets
 import subprocess
@@ -16,14 +17,17 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
-from typing import IO
+from typing import IO, NoReturn
 
-from sandbox import leash, show
+from sandbox import home_lock, leash
 from sandbox.secret_file import secret
+from spark_jobs.home import keep_private
 from spark_jobs.settings import PROJECT, Cluster, Settings
 
+log = logging.getLogger(__name__)
 POOLS = {
     "lake_publish": {"slots": 1, "description": "one writer at a time publishes raw and events"},
     "lake_marts": {"slots": 1, "description": "one build of the marts at a time"},
@@ -42,6 +46,9 @@ def airflow_environment(settings: Settings) -> dict[str, str]:
         "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
         "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{home / 'airflow.db'}",
         "AIRFLOW__LOGGING__BASE_LOG_FOLDER": str(home / "logs"),
+        # Airflow sets the modes of its logs itself, whatever the umask.
+        "AIRFLOW__LOGGING__FILE_TASK_HANDLER_NEW_FOLDER_PERMISSIONS": "0o700",
+        "AIRFLOW__LOGGING__FILE_TASK_HANDLER_NEW_FILE_PERMISSIONS": "0o600",
         "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
         "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": settings.spark_master}),
         "TRACE_HOME": str(settings.home),
@@ -70,8 +77,25 @@ def _lineage(settings: Settings) -> dict[str, str]:
     }
 
 
+def refuse_wrong_lake(settings: Settings) -> None:
+    """End where the lake is not the one that the settings mean; a catalog that is away is for the jobs to report.
+
+    Raises:
+        SystemExit: it is another lake, or a copy; the message says what to do.
+    """
+    from spark_jobs.catalog import lake
+    from spark_jobs.lake_identity import WrongLakeError
+
+    with suppress(Exception):
+        try:
+            lake(settings)
+        except WrongLakeError as error:
+            sys.exit(f"failed: {error}")
+
+
 def prepare(settings: Settings) -> dict[str, str]:
     """Make Airflow's database and pools once; returns the environment."""
+    keep_private(settings.home)
     environment = airflow_environment(settings)
     home = Path(environment["AIRFLOW_HOME"])
     home.mkdir(parents=True, exist_ok=True)
@@ -96,34 +120,57 @@ def migrate(environment: Mapping[str, str]) -> None:
                 sys.exit(f"airflow {' '.join(arguments)} failed:\n{(made.stdout + made.stderr)[-3000:]}")
 
 
+def fail_left_over_runs(environment: Mapping[str, str]) -> None:
+    """Mark as failed what a killed `make run` left in Airflow's database, before a scheduler resumes it.
+
+    Raises:
+        RuntimeError: the database cannot be read or written.
+    """
+    command = [sys.executable, "-m", "sandbox.left_over_runs"]
+    done = subprocess.run(command, env=environment, cwd=PROJECT, capture_output=True, text=True)
+    if done.returncode:
+        raise RuntimeError(
+            f"runs that were left over could not be failed:\n{(done.stdout + done.stderr)[-3000:]}"
+        )
+    for line in done.stdout.splitlines():
+        if line.startswith("marked as failed"):
+            log.warning("%s", line)
+
+
 def wait_for_grace(settings: Settings) -> None:
     """Wait until the youngest message is older than the grace: before that none counts as lost."""
     time.sleep(settings.limits.grace_seconds + settings.extract.margin_seconds)
 
 
-def run(settings: Settings) -> None:
+def run(settings: Settings, lock: IO[str]) -> None:
     """Run each DAG once with `airflow dags test`, its log below `$TRACE_HOME/logs`, and show the marts.
 
     They are built and shown even where a cluster or queue failed: with what was read of the others.
 
+    Args:
+        settings: the clusters and `TRACE_HOME`.
+        lock: of `TRACE_HOME` (`home_lock.used_by`); Airflow holds it as well, until it has ended.
+
     Raises:
         SystemExit: a DAG run failed; the message names its log and shows the end.
     """
-    environment = prepare(settings)
-    failed = [message for dag in DAGS if (message := _run_dag(dag, settings.home / "logs", environment))]
+    from sandbox import show  # it loads pyiceberg, which the supervisor of `make up` has no use for
+
+    environment, logs = prepare(settings), settings.home / "logs"
+    failed = [message for dag in DAGS if (message := _run_dag(dag, logs, environment, lock))]
     show.marts(settings)
     if failed:
         sys.exit("\n\n".join(failed))
 
 
-def _run_dag(dag: str, logs: Path, environment: dict[str, str]) -> str | None:
+def _run_dag(dag: str, logs: Path, environment: dict[str, str], lock: IO[str]) -> str | None:
     """Run one DAG; returns what to say of a failure."""
     logs.mkdir(parents=True, exist_ok=True)
     log = logs / f"{dag}.log"
     print(f"airflow dags test {dag}  (log: {log})", flush=True)
     started = time.monotonic()
     with log.open("w") as out:
-        code = _supervised(["airflow", "dags", "test", dag], environment, out)
+        code = _supervised(["airflow", "dags", "test", dag], environment, out, lock)
     print(f"  {'FAILED' if code else 'done'} after {time.monotonic() - started:.0f} s", flush=True)
     if not code:
         return None
@@ -131,13 +178,21 @@ def _run_dag(dag: str, logs: Path, environment: dict[str, str]) -> str | None:
     return "\n".join([*lines[-40:], f"DAG {dag} failed: the whole log is in {log}"])
 
 
-def _supervised(command: list[str], environment: dict[str, str], out: IO[str]) -> int:
+def _supervised(command: list[str], environment: dict[str, str], out: IO[str], lock: IO[str]) -> int:
     """Run a command that takes everything it started with it, however it or this process ends."""
-    process = leash.spawn(command, env=environment, stdout=out, stderr=subprocess.STDOUT)
+    process = leash.spawn(
+        command, env=environment, stdout=out, stderr=subprocess.STDOUT, pass_fds=(lock.fileno(),)
+    )
     try:
         return process.wait()
     finally:
         leash.end(process, grace_seconds=10)
+
+
+def stopped() -> NoReturn:
+    """Say so, and exit as a command does that Ctrl-C ended."""
+    print(STOPPED, file=sys.stderr)
+    sys.exit(130)
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -159,11 +214,17 @@ def main(argv: list[str] | None = None) -> None:
         settings = settings.model_copy(update={"clusters": [Cluster.model_validate(given)]})
     if not settings.clusters:
         sys.exit("say which cluster: make run NAMESRV=host:port, or name a settings file in TRACE_SETTINGS")
-    run(settings)
+    keep_private(settings.home)
+    refuse_wrong_lake(settings)
+    try:
+        with home_lock.used_by("make run", settings.home) as lock:
+            run(settings, lock)
+    except home_lock.HomeInUseError as error:
+        sys.exit(str(error))
 
 
 if __name__ == "__main__":
     try:
         main()
     except KeyboardInterrupt:
-        sys.exit(STOPPED)
+        stopped()

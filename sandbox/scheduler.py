@@ -1,41 +1,51 @@
-"""A whole Airflow on loopback: api-server, scheduler, dag-processor and triggerer as children of this process."""
+"""A whole Airflow on loopback: its components (api-server, scheduler, dag-processor, triggerer), health and REST API."""
 
 from __future__ import annotations
 
 import json
+import math
 import secrets
 import socket
-import subprocess
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import httpx
 
-from sandbox import leash
 from sandbox.secret_file import secret
+from sandbox.supervisor import Component
 
-START_SECONDS = 180
-STOP_SECONDS = 10
 USER = "admin"
 PASSWORDS = "passwords.json"  # below Airflow's home
 HEALTHY_PARTS = ("metadatabase", "scheduler", "dag_processor", "triggerer")
+# A component has written a heartbeat in this time, seconds; Airflow's own thresholds are the same.
+BEAT_SECONDS = 30
+# A task that runs while the api-server is restarted asks it again for minutes before it fails.
+OUTLAST_THE_API_SERVER = {
+    "AIRFLOW__WORKERS__EXECUTION_API_RETRIES": "10",
+    "AIRFLOW__WORKERS__EXECUTION_API_RETRY_WAIT_MAX": "30",
+}
 
 
 class Airflow:
     """The REST API of a running Airflow, as far as a look at DAG runs needs it."""
 
-    def __init__(self, url: str):
+    def __init__(self, url: str, timeout: float = 30):
         self.url = url
-        self._client = httpx.Client(base_url=url, timeout=30)
+        self._client = httpx.Client(base_url=url, timeout=timeout)
+
+    def monitor(self) -> dict[str, dict[str, str | None]] | None:
+        """What the api-server says of each part: `status`, and its last heartbeat; None: it does not answer."""
+        try:
+            return self._client.get("/api/v2/monitor/health").raise_for_status().json()
+        except (httpx.HTTPError, ValueError):
+            return None
 
     def health(self) -> dict[str, str]:
         """Status by component: healthy, unhealthy, or `no answer` of all where the api-server gives none."""
-        try:
-            answer = self._client.get("/api/v2/monitor/health").raise_for_status().json()
-        except httpx.HTTPError:
+        if (answer := self.monitor()) is None:
             return {"api-server": "no answer", **dict.fromkeys(HEALTHY_PARTS, "no answer")}
         return {"api-server": "healthy"} | {
             part: answer[part]["status"] or "absent" for part in HEALTHY_PARTS
@@ -92,22 +102,72 @@ class Airflow:
         return self._client.get(path)
 
 
-@contextmanager
-def running(
-    environment: dict[str, str], port: int | None = None
-) -> Iterator[tuple[Airflow, dict[str, subprocess.Popen[Any]]]]:
-    """Start the components, wait until they are healthy, end them; gives the API, logged in, and the processes.
+class Heartbeats:
+    """Which components answer, by what the api-server says of them and by whether their heartbeats go on.
+
+    Both, as either alone is wrong when the clock jumps: the status compares a heartbeat with the clock, and the newest
+    heartbeat may belong to a dead process and have a time in the future.
+    """
+
+    def __init__(self, airflow: Airflow):
+        self._airflow = airflow
+        self._last: dict[str, tuple[str | None, float]] = {}
+        self._of_predecessor: dict[str, str | None] = {}
+        self._answered = -math.inf
+
+    def restarted(self, component: str) -> None:
+        """A process of the component was just started: only a new heartbeat, or answer, is its own."""
+        if component == "api-server":
+            self._answered = -math.inf
+        self._of_predecessor[component] = self._last.get(component, (None, 0.0))[0]
+
+    def health(self) -> dict[str, bool | None]:
+        """By component; None: nobody can say, as the api-server or the database does not answer."""
+        answer = self._airflow.monitor()
+        if answer is not None:
+            self._answered = time.monotonic()
+        # A single answer that is late says nothing: the machine may be busy.
+        is_late = time.monotonic() - self._answered < BEAT_SECONDS
+        found: dict[str, bool | None] = {"api-server": True if answer else None if is_late else False}
+        for name in ("scheduler", "dag-processor", "triggerer"):
+            part = name.replace("-", "_")
+            if answer is None or answer["metadatabase"]["status"] != "healthy":
+                found[name] = None
+                continue
+            beat = answer[part].get(f"latest_{part}_heartbeat")
+            found[name] = self._answers(name, answer[part]["status"] == "healthy", beat)
+        return found
+
+    def _answers(self, name: str, is_healthy: bool, beat: str | None) -> bool | None:
+        now = time.monotonic()
+        if self._last.get(name, (None, 0.0))[0] != beat:
+            self._last[name] = beat, now
+        if beat is None:
+            return False
+        if datetime.fromisoformat(beat) > datetime.now(UTC) + timedelta(seconds=BEAT_SECONDS):
+            return None
+        is_own = beat != self._of_predecessor.get(name)
+        return is_own and (is_healthy or now - self._last[name][1] < BEAT_SECONDS)
+
+
+def components(
+    environment: Mapping[str, str], port: int | None = None
+) -> tuple[str, dict[str, str], list[Component]]:
+    """The api-server's address, the environment of all components, and these in the order of their start.
+
+    Each of the others starts when the api-server answers: a task that asks it in vain fails.
 
     Args:
         environment: as `pipeline.prepare` returns it.
         port: of the api-server, on loopback; None: any that is free.
 
     Raises:
-        RuntimeError: the port is taken, a component ended, or did not get ready; the message names the logs.
+        RuntimeError: the port is taken.
     """
     home = Path(environment["AIRFLOW_HOME"])
     url = f"http://127.0.0.1:{_free(port)}"
-    environment = environment | {
+    password_of(home)
+    complete = dict(environment) | {
         "AIRFLOW__CORE__EXECUTOR": "LocalExecutor",
         "AIRFLOW__CORE__PARALLELISM": "4",  # a process each, started at once
         "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"{url}/execution/",
@@ -122,28 +182,19 @@ def running(
         "AIRFLOW__SCHEDULER__SCHEDULER_HEARTBEAT_SEC": "2",
         # The files do not change meanwhile; to read one takes seconds of CPU.
         "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "600",
+        **OUTLAST_THE_API_SERVER,
     }
-    commands = {
-        "api-server": ["--host", "127.0.0.1", "--port", url.rpartition(":")[2], "--workers", "1"],
-        "scheduler": ["--skip-serve-logs"],
-        "dag-processor": [],
-        "triggerer": ["--skip-serve-logs"],
-    }
-    password = password_of(home)
-    logs = home / "components"
-    logs.mkdir(exist_ok=True)
-    with ExitStack() as stack:
-        processes: dict[str, subprocess.Popen[Any]] = {}
-        for name, options in commands.items():
-            out = stack.enter_context((logs / f"{name}.log").open("w"))
-            command = ["airflow", name, *options]
-            processes[name] = leash.spawn(command, env=environment, stdout=out, stderr=subprocess.STDOUT)
-            stack.callback(leash.end, processes[name], STOP_SECONDS)
-        stack.callback(_terminate, processes)  # all at once, then one after the other is waited for
-        airflow = Airflow(url)
-        _wait_until_ready(airflow, processes, logs)
-        airflow.log_in(password)
-        yield airflow, processes
+    api_server = ("--host", "127.0.0.1", "--port", url.rpartition(":")[2], "--workers", "1")
+    return (
+        url,
+        complete,
+        [
+            Component("api-server", ("airflow", "api-server", *api_server)),
+            Component("scheduler", ("airflow", "scheduler", "--skip-serve-logs"), ("api-server",)),
+            Component("dag-processor", ("airflow", "dag-processor"), ("api-server",)),
+            Component("triggerer", ("airflow", "triggerer", "--skip-serve-logs"), ("api-server",)),
+        ],
+    )
 
 
 def password_of(home: Path) -> str:
@@ -161,24 +212,3 @@ def _free(port: int | None) -> int:
         raise RuntimeError(
             f"port {port} of 127.0.0.1 cannot be used: {error}. Take another: PORT=…"
         ) from None
-
-
-def _terminate(processes: dict[str, subprocess.Popen[Any]]) -> None:
-    for process in processes.values():
-        if process.poll() is None:
-            process.terminate()
-
-
-def _wait_until_ready(airflow: Airflow, processes: dict[str, subprocess.Popen[Any]], logs: Path) -> None:
-    until = time.monotonic() + START_SECONDS
-    while not airflow.ready():
-        for name, process in processes.items():
-            if process.poll() is not None:
-                raise RuntimeError(
-                    f"Airflow's {name} ended with code {process.returncode}: see {logs / name}.log"
-                )
-        if time.monotonic() > until:
-            raise RuntimeError(
-                f"Airflow was not ready after {START_SECONDS} s: {airflow.health()}; see {logs}"
-            )
-        time.sleep(1)

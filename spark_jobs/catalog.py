@@ -6,20 +6,27 @@ from collections.abc import Callable
 
 import pyiceberg.table
 from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.catalog.sql import IcebergTables, SqlCatalog
 from pyiceberg.exceptions import CommitFailedException, NoSuchTableError, ValidationException
+from pyiceberg.exceptions import ValidationError as InvalidMetadataError
 from pyiceberg.table.snapshots import Operation, ancestors_of
 from sqlalchemy import make_url
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random
 
-from spark_jobs.session import CATALOG
-from spark_jobs.settings import Settings
+from spark_jobs import lake_identity
+from spark_jobs.damaged_files import DamagedTableError, damaged_file
+from spark_jobs.settings import CATALOG, Settings
 from spark_jobs.tables import Table
 
 OURS = "trace."  # what the names of our snapshot properties begin with
 
 
 def lake(settings: Settings) -> Catalog:
-    """The same catalog that the Spark sessions call `lake`."""
+    """The same catalog that the Spark sessions call `lake`.
+
+    Raises:
+        WrongLakeError: it is not the lake that the settings mean.
+    """
     kind = {"jdbc": "sql", "rest": "rest"}[settings.catalog.type]
     uri = settings.catalog_uri.removeprefix("jdbc:")
     if uri.startswith("sqlite:") and not uri.startswith("sqlite:///"):
@@ -29,7 +36,24 @@ def lake(settings: Settings) -> Catalog:
         url = make_url(uri.replace("postgresql:", "postgresql+psycopg2:", 1))
         user, password = credentials
         uri = url.set(username=user, password=password).render_as_string(hide_password=False)
-    return load_catalog(CATALOG, type=kind, uri=uri, warehouse=settings.warehouse)
+    which = {"type": "rest"} if kind == "rest" else {"py-catalog-impl": f"{__name__}.{SqlLake.__name__}"}
+    catalog = load_catalog(CATALOG, **which, uri=uri, warehouse=settings.warehouse)
+    lake_identity.verify(settings, catalog)
+    return catalog
+
+
+class SqlLake(SqlCatalog):
+    """pyiceberg's catalog in a database, whose errors name the table and the file."""
+
+    def _convert_orm_to_iceberg(self, orm_table: IcebergTables) -> pyiceberg.table.Table:
+        # Not public, but all that load a table come through here, and it alone knows the file.
+        try:
+            return super()._convert_orm_to_iceberg(orm_table)
+        except (InvalidMetadataError, ValueError, FileNotFoundError) as error:
+            table = f"{orm_table.table_namespace}.{orm_table.table_name}"
+            why = " ".join(str(error).split())[:200]
+            what = damaged_file(table, orm_table.metadata_location or "")
+            raise DamagedTableError(f"{what} ({type(error).__name__}: {why})") from error
 
 
 def committing() -> Retrying:

@@ -9,9 +9,11 @@ import argparse
 import sys
 import uuid
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 from pyspark.sql import SparkSession
 from rich.console import Console
+from rich.prompt import Confirm
 
 from spark_jobs import tables
 from spark_jobs.catalog import lake
@@ -23,19 +25,24 @@ from spark_jobs.erasure.erase import (
     erase_from_raw,
     forget,
     left,
+    look_up,
     rewritten_messages,
 )
+from spark_jobs.erasure.marts import erase_from_marts
 from spark_jobs.erasure.rules import Kind, Rule
-from spark_jobs.failures import told
+from spark_jobs.failures import run_job
 from spark_jobs.ingest import publish
 from spark_jobs.ingest.positions import booked
+from spark_jobs.maintenance.retention import dropped_before
 from spark_jobs.publish import branches, report
-from spark_jobs.publish.inputs import Inputs
+from spark_jobs.publish.inputs import Inputs, Published
+from spark_jobs.publish.lock import one_build
 from spark_jobs.publish.marts import build_and_publish, recover
 from spark_jobs.replay import replay_messages
 from spark_jobs.session import session
 from spark_jobs.settings import Settings
 
+GROUPS_SHOWN = 20
 _console = Console(stderr=True, width=140)
 
 
@@ -62,26 +69,53 @@ def erase(
     return rule, done
 
 
-def would_erase(spark: SparkSession, settings: Settings, cluster: str, kind: Kind, text: str) -> None:
+def preview(spark: SparkSession, settings: Settings, cluster: str, kind: Kind, text: str) -> None:
     """Print what raw, events and ops hold of it, and change nothing."""
     text = rules.named(kind, text)
-    rule = Rule(cluster, kind, "", rules.digest("", text))
-    raw, events, ops = left(spark, settings, rule, text)
-    _console.print(
-        f"would take {raw.records} records out of {raw.messages} messages of {tables.RAW.full_name}, {events} rows out "
-        f"of {tables.EVENTS.full_name}, {ops} out of lake.ops; then build the marts anew and expire all old snapshots",
-        highlight=False,
-    )
+    found = look_up(spark, settings, Rule(cluster, kind, "", rules.digest("", text)), text)
+    shown = [f"{group} ({count})" for group, count in found.groups[:GROUPS_SHOWN]]
+    if len(found.groups) > GROUPS_SHOWN:
+        shown.append(f"and {len(found.groups) - GROUPS_SHOWN} more")
+    lines = [
+        f"to erase: {kind.value} {text!r} of cluster {cluster!r}",
+        f"  messages  {found.raw.messages} of {tables.RAW.full_name} hold it",
+        f"  records   {found.raw.records} in those messages; {found.events} rows of {tables.EVENTS.full_name}, "
+        f"{found.ops} of lake.ops",
+        f"  groups    {', '.join(shown) or 'none'}",
+        f"  stored    {f'{found.first} to {found.last} UTC' if found.first else 'never'}",
+        "then the marts are built again, and all old snapshots are expired. It cannot be undone",
+    ]
+    _console.print("\n".join(lines), highlight=False, markup=False, soft_wrap=True)
 
 
-def rebuild_marts(spark: SparkSession, settings: Settings) -> bool:
-    """Build and publish the marts from what is left; returns whether they could be."""
+def confirmed() -> bool:
+    """Whether the person at the terminal says yes."""
+    try:
+        return Confirm.ask("Erase this?", console=_console, default=False)
+    except EOFError:
+        return False
+
+
+def rebuild_marts(spark: SparkSession, settings: Settings, rule: Rule) -> bool:
+    """Build and publish the marts from what is left; returns whether they could be.
+
+    Rows whose records retention has dropped from events are kept, without those that the rule names.
+    """
     catalog = lake(settings)
     report.recovered(recover(spark, catalog))
-    inputs = Inputs.of(booked(spark, settings, tables.EVENTS), settings.limits, published=None)
+    inputs = Inputs.of(
+        booked(spark, settings, tables.EVENTS),
+        settings.limits,
+        Published.of(settings),
+        kept_from=dropped_before(settings, tables.EVENTS.name),
+        full_refresh=True,
+    )
     if inputs is None:
         return True
-    built = build_and_publish(spark, catalog, inputs, settings.home / "dbt")
+    first = (
+        partial(erase_from_marts, spark, branches.audited_tables(catalog), rule) if inputs.kept_from else None
+    )
+    built = build_and_publish(spark, catalog, inputs, settings.home / "dbt", first=first)
     if not built.passed:
         report.refused(built, str(settings.home / "dbt"))
     return built.passed
@@ -94,6 +128,7 @@ def main(argv: list[str] | None = None) -> int:
     for kind in Kind:
         what.add_argument(f"--{kind.value.replace('_', '-')}", help=f"the {kind.value} to erase")
     parser.add_argument("--dry-run", action="store_true", help="change nothing, say what would be erased")
+    parser.add_argument("--yes", action="store_true", help="erase without asking")
     parser.add_argument("--run-id", default=uuid.uuid4().hex, help="stands in the snapshots that are made")
     args = parser.parse_args(argv)
     kind, text = next((kind, value) for kind in Kind if (value := getattr(args, kind.value)) is not None)
@@ -101,15 +136,25 @@ def main(argv: list[str] | None = None) -> int:
         rules.named(kind, text)
     except ValueError as error:
         parser.error(str(error))
+    if not (args.dry_run or args.yes or sys.stdin.isatty()):
+        parser.error(
+            "an erasure asks for confirmation, and there is no terminal to ask on; nothing was erased. "
+            "Look first (DRY_RUN=1, --dry-run), then confirm with YES=1 (--yes)"
+        )
     settings = Settings()
     spark = session("erase", settings)
     tables.ensure(spark)
+    preview(spark, settings, args.cluster, kind, text)
     if args.dry_run:
-        would_erase(spark, settings, args.cluster, kind, text)
         return 0
+    if not (args.yes or confirmed()):
+        _console.print("nothing was erased")
+        return 1
     rule, done = erase(spark, settings, args.cluster, kind, text, args.run_id)
     _console.print(f"took {done.records} records out of {done.messages} messages", highlight=False)
-    if not rebuild_marts(spark, settings):
+    with one_build(settings.home, "erase"):
+        rebuilt = rebuild_marts(spark, settings, rule)
+    if not rebuilt:
         _console.print("[bold red]not done[/]: the marts still hold it. Mend them and run this again")
         return 1
     spaces = ("raw", "events", "ops", *branches.NAMESPACES)
@@ -135,4 +180,4 @@ def main(argv: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(told(main))
+    sys.exit(run_job(main))

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from spark_jobs import tables
 from spark_jobs.erasure.bodies import without_erased
 from spark_jobs.erasure.rules import rules_of
-from spark_jobs.failures import told
+from spark_jobs.failures import run_job
 from spark_jobs.ingest import publish, raw, report
 from spark_jobs.ingest.plan import Plan, plan, watch, without
 from spark_jobs.ingest.positions import Positions, Queue, booked
@@ -93,4 +93,4 @@ def main(argv: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(told(main))
+    sys.exit(run_job(main))

@@ -13,7 +13,7 @@ from spark_jobs import tables
 from spark_jobs.alerts import rounds
 from spark_jobs.checks.check import Run
 from spark_jobs.checks.registry import of_stage
-from spark_jobs.failures import told
+from spark_jobs.failures import run_job
 from spark_jobs.publish import models, report
 from spark_jobs.publish.inputs import DBT_PROJECT, Inputs, Published, digest
 from spark_jobs.publish.models import Build
@@ -58,4 +58,4 @@ def main(argv: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(told(main))
+    sys.exit(run_job(main))

@@ -14,7 +14,7 @@ import uuid
 from pyspark.sql import SparkSession
 
 from spark_jobs import tables
-from spark_jobs.failures import told
+from spark_jobs.failures import run_job
 from spark_jobs.ingest import publish
 from spark_jobs.ingest.positions import OFFSETS, RUN_ID, Position, Queue, booked, to_json
 from spark_jobs.session import session
@@ -64,4 +64,4 @@ def main(argv: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(told(main))
+    sys.exit(run_job(main))

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from spark_jobs import tables
 from spark_jobs.alerts import windows
 from spark_jobs.catalog import lake
-from spark_jobs.failures import tell, told
+from spark_jobs.failures import raise_if_fatal, report_failure, run_job
 from spark_jobs.maintenance import report
 from spark_jobs.maintenance.upkeep import keep, tables_of
 from spark_jobs.publish import publication
@@ -45,7 +45,8 @@ def main(argv: list[str] | None = None) -> int:
             try:
                 done.append(keep(spark, settings, name, policy, now, args.run_id, args.dry_run))
             except Exception as error:  # whatever it is: the other tables are kept all the same
-                tell(error)
+                raise_if_fatal(error)
+                report_failure(error)
                 report.failed(name, error)
                 failed = True
     report.kept(done, args.dry_run, time.monotonic() - started)
@@ -53,4 +54,4 @@ def main(argv: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(told(main))
+    sys.exit(run_job(main))

@@ -16,11 +16,12 @@ from spark_jobs.catalog import lake, rewrites_since
 from spark_jobs.checks.check import Run
 from spark_jobs.checks.evaluate import refusing
 from spark_jobs.checks.registry import of_stage
-from spark_jobs.failures import told
+from spark_jobs.failures import run_job
 from spark_jobs.ingest.positions import booked
 from spark_jobs.maintenance.retention import dropped_before
 from spark_jobs.publish import report
 from spark_jobs.publish.inputs import Inputs, Published
+from spark_jobs.publish.lock import one_build
 from spark_jobs.publish.marts import build_and_publish, recover, row_counts
 from spark_jobs.publish.models import Build
 from spark_jobs.session import session
@@ -59,7 +60,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument(
         "--full-refresh",
         action="store_true",
-        help="build all rows anew, not only what changed since the last run",
+        help="compute all rows whose records events holds, not only what changed since the last run",
     )
     parser.add_argument(
         "--run-id",
@@ -67,35 +68,46 @@ def main(argv: list[str] | None = None) -> int:
         help="stands in the snapshots that are published, and in each result that is booked",
     )
     args = parser.parse_args(argv)
-    started = time.monotonic()
     settings = Settings()
+    with one_build(settings.home, "marts"):
+        return build(settings, args.full_refresh, args.run_id)
+
+
+def build(settings: Settings, full_refresh: bool, run_id: str) -> int:
+    """Build and publish what is new, or all with `full_refresh`; returns an exit code."""
+    started = time.monotonic()
     state = settings.home / "dbt"
     spark, catalog = session("marts", settings), lake(settings)
     tables.ensure(spark)
     report.recovered(recover(spark, catalog))
-    published = None if args.full_refresh else Published.of(settings)
+    published = Published.of(settings)
     events = booked(spark, settings, tables.EVENTS)
-    kept_from = dropped_before(settings, tables.EVENTS.name)
-    inputs = Inputs.of(events, settings.limits, published, kept_from=kept_from)
+    inputs = Inputs.of(
+        events,
+        settings.limits,
+        published,
+        kept_from=dropped_before(settings, tables.EVENTS.name),
+        full_refresh=full_refresh,
+    )
     if inputs is None:
         report.nothing_merged()
         return 0
     run = Run(settings, datetime.now(UTC), spark, inputs.watermarks)
-    if inputs.adds_nothing_to(published):
+    if inputs.adds_nothing_to(published) and not full_refresh:
         report.nothing_new(inputs)
-        rounds.make(of_stage(settings, "marts"), run, args.run_id)
+        rounds.make(of_stage(settings, "marts"), run, run_id)
         return 0
     report.reading(inputs)
     built = build_and_publish(
-        spark, catalog, inputs, state, run_id=args.run_id, audit=gate(run, args.run_id, events.head)
+        spark, catalog, inputs, state, run_id=run_id, audit=gate(run, run_id, events.head)
     )
     if not built.passed:
         report.refused(built, str(state))
         return 1
     report.published(built, row_counts(catalog, built.tables), time.monotonic() - started)
-    rounds.make(of_stage(settings, "marts"), replace(run, now=datetime.now(UTC)), args.run_id)
+    rounds.make(of_stage(settings, "marts"), replace(run, now=datetime.now(UTC)), run_id)
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(told(main))
+    sys.exit(run_job(main))

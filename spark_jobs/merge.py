@@ -14,7 +14,7 @@ from spark_jobs import tables
 from spark_jobs.alerts import rounds
 from spark_jobs.checks.check import Run
 from spark_jobs.checks.registry import of_stage
-from spark_jobs.failures import told
+from spark_jobs.failures import run_job
 from spark_jobs.ingest import publish, report
 from spark_jobs.ingest.positions import booked
 from spark_jobs.session import session
@@ -54,4 +54,4 @@ def main(argv: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(told(main))
+    sys.exit(run_job(main))

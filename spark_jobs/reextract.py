@@ -21,7 +21,7 @@ from spark_jobs import tables
 from spark_jobs.alerts import windows
 from spark_jobs.erasure.bodies import without_erased
 from spark_jobs.erasure.rules import rules_of
-from spark_jobs.failures import tell, told
+from spark_jobs.failures import raise_if_fatal, report_failure, run_job
 from spark_jobs.ingest import publish, raw, report
 from spark_jobs.ingest.positions import Queue, booked, within
 from spark_jobs.ingest.reextract import Again, Asked, as_plan, counted, planned, replace_in_raw
@@ -130,7 +130,8 @@ def main(argv: list[str] | None = None) -> int:
         except ValueError as error:
             sys.exit(str(error))
         except Exception as error:  # whatever it is: the other clusters are read all the same
-            tell(error)
+            raise_if_fatal(error)
+            report_failure(error)
             report.cluster_failed(cluster.name, error)
             failed = True
             continue
@@ -142,4 +143,4 @@ def main(argv: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(told(main))
+    sys.exit(run_job(main))

@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 
 from spark_jobs import tables
 from spark_jobs.alerts import windows
-from spark_jobs.failures import told
+from spark_jobs.failures import run_job
 from spark_jobs.ingest import publish, report
 from spark_jobs.ingest.positions import booked
 from spark_jobs.maintenance.retention import dropped_before
@@ -120,4 +120,4 @@ def main(argv: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(told(main))
+    sys.exit(run_job(main))

@@ -11,14 +11,17 @@ from zipfile import ZipFile
 
 from pyspark.sql import SparkSession
 
-from spark_jobs import class_archive, jars
-from spark_jobs.settings import PROJECT, Settings
+from spark_jobs import class_archive, damaged_files, interrupts, jars, lake_identity, tables
+from spark_jobs.catalog import lake
+from spark_jobs.home import UMASK
+from spark_jobs.settings import CATALOG, PROJECT, Settings
 
-CATALOG = "lake"
 # Generated methods are large: Iceberg's may pass the size above which the JVM never compiles one, and the decoder's the
 # size from which it inlines nothing any more. And these are batches: the parallel collector has less to do for each
 # object that is written than the JVM's default, whose aim are short pauses.
 _JAVA_OPTIONS = "-XX:-DontCompileHugeMethods -XX:-ClipInlining -XX:+UseParallelGC"
+# A driver that has lost a thread for want of memory may wait for it for ever: it ends, and the next run does it again.
+_DRIVER_OPTIONS = f"{_JAVA_OPTIONS} -XX:+ExitOnOutOfMemoryError"
 _LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 
 
@@ -30,14 +33,24 @@ def submit_conf(settings: Settings) -> dict[str, str]:
         "spark.jars": ",".join(map(str, [*jars.jars(jars.SPARK), *lineage])),
         "spark.driver.extraClassPath": ":".join(map(str, jars.jars(jars.SPARK))),
         # Spark puts them before the extraJavaOptions, which are the user's.
-        "spark.driver.defaultJavaOptions": f"{_JAVA_OPTIONS} {class_archive.options()}".rstrip(),
+        "spark.driver.defaultJavaOptions": f"{_DRIVER_OPTIONS} {class_archive.options()}".rstrip(),
         "spark.executor.defaultJavaOptions": _JAVA_OPTIONS,
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",  # the jobs show their own, in messages
         "spark.log.level": "WARN",
+        **_private(settings),
         **(_LOOPBACK if settings.spark_master.startswith("local") else {}),
         **settings.spark_conf,
     }
+
+
+def _private(settings: Settings) -> dict[str, str]:
+    """Hadoop sets the mode of local files itself, whatever the umask of the process; it keeps the first setting it sees."""
+    return (
+        {"spark.hadoop.fs.permissions.umask-mode": f"{UMASK:03o}"}
+        if settings.warehouse.startswith("file:")
+        else {}
+    )
 
 
 def session_conf(settings: Settings) -> dict[str, str]:
@@ -103,14 +116,22 @@ def session(name: str, settings: Settings) -> SparkSession:
     """Start (or return) the Spark session with the catalog `lake`.
 
     Under spark-submit the master is the one that was submitted to; otherwise `spark_master`.
+
+    Raises:
+        WrongLakeError: it is not the lake that the settings mean; no JVM was started.
+        DamagedTableError: a table that every job opens cannot be loaded; no JVM was started.
     """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     settings.home.mkdir(parents=True, exist_ok=True)
+    catalog = lake(settings)
+    lake_identity.claim(settings, catalog)
+    damaged_files.raise_if_damaged(catalog, {table.name for table in tables.ALL})
     builder = SparkSession.builder.appName(name)
     if "PYSPARK_GATEWAY_PORT" not in os.environ:
         builder = builder.master(settings.spark_master).config(map={**submit_conf(settings)})
     spark = builder.config(map={**session_conf(settings)}).getOrCreate()
+    interrupts.install()
     if not str(spark.sparkContext.master).startswith("local"):
         _ship(spark)
     return spark

@@ -26,6 +26,7 @@ from spark_jobs.rocketmq.namespace import with_namespace
 
 PROJECT = Path(__file__).resolve().parent.parent
 DEFAULT_TRACE_TOPIC = "RMQ_SYS_TRACE_TOPIC"
+CATALOG = "lake"  # name of the Iceberg catalog
 
 
 class _Section(BaseModel):
@@ -104,6 +105,10 @@ class Catalog(_Section):
     )
     lock_seconds: int = Field(
         default=60, ge=1, description="how long to wait while another process holds the SQLite file"
+    )
+    lake_id: str | None = Field(
+        default=None,
+        description="id of the lake that the catalog must hold; unset: the one recorded in `home` on first use",
     )
 
     def credentials(self) -> tuple[str, str] | None:
@@ -190,6 +195,12 @@ class Checks(_Section):
     duplicate_rate: float = Field(default=0.05, description="share of deliveries with a duplicate attempt")
     group_silent_minutes: float = Field(default=60, gt=0)
     orphan_rate: float = Field(default=0.01, description="share of the judged messages that are orphans")
+    disk_free_share: float = Field(
+        default=0.05, description="share of a disk, or of its inodes, that must be free"
+    )
+    watchdog_silent_intervals: float = Field(
+        default=3, gt=0, description="`alerts.interval_seconds` without a run of the watchdog"
+    )
     of_entity: dict[str, float] = Field(
         default={}, description="limit of one entity in place of the above: `<check>:<entity>` to the limit"
     )

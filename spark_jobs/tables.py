@@ -6,8 +6,10 @@ The marts are dbt's; see `dbt_project/`.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from pyspark.sql import SparkSession
+if TYPE_CHECKING:  # readers of the catalog alone need no Spark
+    from pyspark.sql import SparkSession
 
 NAMESPACES = ("raw", "events", "staging", "changes", "intermediate", "marts", "ops")
 
@@ -234,7 +236,7 @@ ALERTS = Table(
         ("route", "string", "pipeline or messaging: who is told"),
         ("owner", "string", "who looks after the check"),
         ("runbook_url", "string", "what to do"),
-        ("summary", "string", "the fault in a line"),
+        ("summary", "string", "the title: what is wrong, where, and the value against the limit"),
         ("description", "string", "what the newest evaluation found"),
         ("state", "string", "open or resolved"),
         ("first_failed_at", "timestamp", "when the check first failed, UTC"),
@@ -249,6 +251,12 @@ ALERTS = Table(
         ("opened_sent_to", "array<string>", "sinks that have taken the alert"),
         ("resolved_sent_to", "array<string>", "sinks that have taken the end of it"),
         ("next_attempt_at", "timestamp", "until then one run alone delivers it, UTC"),
+        (
+            "value",
+            "double",
+            "what the newest failure measured, in the unit of the check's limit; NULL: it could not be",
+        ),
+        ("threshold", "double", "the limit that it was held against"),
     ),
     # pyiceberg would try a refused commit again over whatever came between; spark_jobs/alerts/book.py reads anew.
     properties=(("commit.retry.num-retries", "0"),),

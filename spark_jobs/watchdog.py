@@ -11,14 +11,14 @@ import uuid
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
-from spark_jobs.alerts import notebook, rounds
+from spark_jobs.alerts import notebook, rounds, standing
 from spark_jobs.alerts.http import NotDelivered, request
-from spark_jobs.alerts.tell import NotKept, Told, remind, tell
+from spark_jobs.alerts.tell import NotKept, Told, remind, tell, utc_now
 from spark_jobs.alerts.within import within
 from spark_jobs.catalog import lake
 from spark_jobs.checks.check import Measured, Run, Stage, judge
 from spark_jobs.checks.registry import BY_NAME, of_stage
-from spark_jobs.failures import told as told_of_failure
+from spark_jobs.failures import describe, run_job
 from spark_jobs.settings import Settings
 from spark_jobs.tables import CHECK_RESULTS
 
@@ -35,25 +35,26 @@ def watch(settings: Settings, now: datetime, run_id: str) -> list[str]:
     """
     if _is_new(settings, now):
         print("there is no lake yet: start trace_ingest", file=sys.stderr)
+        standing.save_last_run(settings, utc_now())
         return []
     run, wrong = Run(settings, now), list[str]()
-    standing = settings.home / "watchdog" / "standing.json"
     for stage in STAGES:
         try:
             with within(SECONDS):
                 _, told = rounds.make(of_stage(settings, stage), run, run_id)
-                notebook.write(standing, told.standing)
             wrong += _undelivered(told)
         except NotKept as error:
             wrong.append(_text(error))
         except Exception as error:  # whatever it is, somebody must hear of it
             wrong.append(_text(error))
             # Else Alertmanager would take them for resolved.
-            wrong += _undelivered(remind(notebook.read(standing), settings, now))
+            stands = standing.read(settings).alerts
+            wrong += _undelivered(remind(stands, settings))
+            standing.save(settings, stands, utc_now())
             break
     # What is wrong with the book cannot stand in the book.
     itself = judge(BY_NAME["watchdog"], [Measured(None, len(wrong), "; ".join(wrong) or "well")], settings)
-    file = settings.home / "watchdog" / "alerts.json"
+    file = standing.of_the_watchdog(settings)
     try:
         with within(SECONDS):
             wrong += _undelivered(tell(partial(notebook.change, file), [itself], settings, now))
@@ -64,6 +65,7 @@ def watch(settings: Settings, now: datetime, run_id: str) -> list[str]:
             request("GET", settings.alerts.heartbeat_url)
         except NotDelivered as error:
             wrong.append(f"heartbeat: {error}")
+    standing.save_last_run(settings, utc_now())
     return wrong
 
 
@@ -84,7 +86,7 @@ def _is_new(settings: Settings, now: datetime) -> bool:
 
 
 def _text(error: Exception) -> str:
-    return f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0][:500]}"
+    return describe(error) or f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0][:500]}"
 
 
 def _undelivered(told: Told) -> list[str]:
@@ -102,4 +104,4 @@ def main(argv: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(told_of_failure(main))
+    sys.exit(run_job(main))

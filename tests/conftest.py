@@ -64,6 +64,7 @@ LONGEST = (
     "faults/jobs",
     "dbt",
     "incremental",
+    "lake",
     "maintenance",
     "faults/client",
     "rocketmq",

@@ -105,7 +105,7 @@ def _set(spark: SparkSession, state: State) -> None:
 def _build(spark: SparkSession, settings: Settings, full_refresh: bool = False) -> Build:
     """What the job does between its session's start and its summary."""
     events = booked(spark, settings, tables.EVENTS)
-    inputs = Inputs.of(events, settings.limits, None if full_refresh else Published.of(settings))
+    inputs = Inputs.of(events, settings.limits, Published.of(settings), full_refresh=full_refresh)
     assert inputs is not None
     assert (inputs.change_seq_from is None) == full_refresh
     run = Run(settings, datetime.now(UTC), spark, inputs.watermarks)

@@ -2,9 +2,11 @@
    tests it there, and spark_jobs/publish makes the branch main. The table is made once, empty, from
    the model's contract, and only ever overwritten: `create or replace` would take main away from readers.
 
-   A full refresh writes all of it. What an incremental run writes, the model's config `replaces` says:
+   A full refresh writes all of it. What an incremental run writes, and a full refresh after retention has dropped records,
+   the model's config `replaces` says:
    `message` (rows of the messages of `set`, and `life` is what the table calls a message), `hour` (the hours of `set`),
-   `nothing` (rows are added), or none of these: all of it, for tables that are small whatever the history. #}
+   `hour_of_records` (the same, of hours whose records events still holds), `nothing` (rows are added), or none of these: all
+   of it, for tables that are small whatever the history. #}
 {% materialization audited_table, adapter='spark' %}
   {%- set target_relation = this.incorporate(type='table') -%}
   {%- set existing_relation = load_relation(this) -%}
@@ -15,13 +17,15 @@
     {% call statement('create') -%}
       {{ create_audited_table(target_relation) }}
     {%- endcall %}
-  {% else %}
+  {% elif not is_change_run() %}
+    {# A new version of the models is always followed by a full refresh. #}
     {% do add_missing_columns(target_relation) %}
+    {% do run_query('alter table ' ~ target_relation ~ ' set tblproperties (' ~ table_properties() ~ ')') %}
   {% endif %}
 
   {% set columns = columns_of(target_relation) | join(', ') %}
   {% call statement('main') -%}
-    {{ replace_rows(target_relation, columns, sql, config.get('replaces') if is_change_run() else none) }}
+    {{ replace_rows(target_relation, columns, sql, config.get('replaces') if replaces_a_part() else none) }}
   {%- endcall %}
 
   {{ run_hooks(post_hooks) }}
@@ -41,11 +45,12 @@
       {{ hour_is_of(set) }}
       and not {{ is_message_of(set, config.get('life', 'msg_id')) }}
     union all
-  {%- elif replaces == 'hour' %}
-    insert into {{ relation }} replace where {{ day_is_of(set) }}
+  {%- elif replaces in ('hour', 'hour_of_records') %}
+    {%- set replaced %}({{ day_is_of(set) }}){{ ' and ' ~ has_its_records('hour') if replaces == 'hour_of_records' }}{% endset %}
+    insert into {{ relation }} replace where {{ replaced }}
     select {{ columns }}
     from {{ relation }}
-    where ({{ day_is_of(set) }}) and not {{ hour_is_of(set) }}
+    where {{ replaced }} and not {{ hour_is_of(set) }}
     union all
   {%- else %}
     insert overwrite {{ relation }} ({{ columns }})
@@ -65,8 +70,13 @@
   using iceberg
   {{ partition_cols(label='partitioned by') }}
   comment '{{ quoted(model.description) }}'
-  tblproperties ('format-version' = '2', 'write.wap.enabled' = 'true')
+  tblproperties ('format-version' = '2', {{ table_properties() }})
 {% endmacro %}
+
+{# Iceberg's default keeps a file open for each partition that a task writes: the buffers of hundreds of hours fill the heap. #}
+{% macro table_properties() -%}
+  'write.wap.enabled' = 'true', 'write.spark.fanout.enabled' = 'false'
+{%- endmacro %}
 
 {% macro column_definition(column) -%}
   {{ column.name }} {{ column.data_type }} comment '{{ quoted(column.description) }}'

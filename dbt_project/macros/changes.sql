@@ -2,10 +2,22 @@
    (docs/incremental.md). It knows two sets of messages, and the hours in which these have records or rows:
    - changed: with a new record, a replaced one, or a state that the watermark has overtaken;
    - affected: these, and what depends on a context that changed, such as a group's being expected.
-   Without `change_seq_from` a run is a full refresh: every macro here then leaves out its restriction. #}
+   Without `change_seq_from` a run is a full refresh: it computes all messages. Where retention has dropped records from
+   events, a full refresh keeps the published rows of these records: of the hours before `kept_from`, and of every message
+   that has lost a record (int_kept_messages). Where nothing was dropped, every macro here leaves out its restriction. #}
 
 {% macro is_change_run() -%}
   {{ return(var('change_seq_from', none) is not none) }}
+{%- endmacro %}
+
+{# Whether the run is a full refresh that keeps published rows whose records retention has dropped. #}
+{% macro is_keeping_refresh() -%}
+  {{ return(not is_change_run() and var('kept_from', none) is not none) }}
+{%- endmacro %}
+
+{# Whether the run replaces a part of each table: a full refresh that keeps nothing replaces all of it. #}
+{% macro replaces_a_part() -%}
+  {{ return(is_change_run() or is_keeping_refresh()) }}
 {%- endmacro %}
 
 {# Whether statements are run. dbt also compiles the models for its site, where there is no session to ask. #}
@@ -20,7 +32,7 @@
 
 {# The rows of a table in the hours of the set. #}
 {% macro in_hours_of(set, relation) -%}
-  {% if is_change_run() %}(select * from {{ relation }} where {{ hour_is_of(set) }}){% else %}{{ relation }}{% endif %}
+  {% if replaces_a_part() %}(select * from {{ relation }} where {{ hour_is_of(set) }}){% else %}{{ relation }}{% endif %}
 {%- endmacro %}
 
 {# The rows of a table that belong to messages of the set. `life` is the table's (macros/lives.sql). #}
@@ -33,6 +45,8 @@
       on rows_of_all.cluster = of_set.life_cluster and {{ life }} = of_set.life
     where {{ hour_is_of(set) }}
   )
+  {%- elif is_keeping_refresh() -%}
+  (select * from {{ relation }} where {{ hour_is_of(set) }} and {{ is_message_of(set, life) }})
   {%- else %}{{ relation }}{% endif %}
 {%- endmacro %}
 
@@ -49,30 +63,38 @@
   {% if is_change_run() %}({{ any_of(hour_ranges(set), 'store_time') }}){% else %}true{% endif %}
 {%- endmacro %}
 
-{# Of rows with cluster and `life`: the message is one of the set. #}
+{# Of rows with cluster and `life`: the message is one of the set. A full refresh computes every message but the kept ones. #}
 {% macro is_message_of(set, life='msg_id') -%}
-  {% if is_change_run() -%}
-  exists (
-    select 1 from {{ working_table('int_' ~ set ~ '_messages') }} as of_set
+  {% if replaces_a_part() -%}
+  {{ 'not ' if is_keeping_refresh() }}exists (
+    select 1 from {{ working_table('int_kept_messages' if is_keeping_refresh() else 'int_' ~ set ~ '_messages') }} as of_set
     where of_set.life_cluster = cluster and of_set.life = {{ life }}
   )
   {%- else %}true{% endif %}
 {%- endmacro %}
 
 {% macro hour_is_of(set) -%}
-  {% set hours = hours_of(set) %}
+  {%- if is_keeping_refresh() -%}
+  ({{ has_its_records('hour') }}{% for hour in hours_of('late') %} or hour = timestamp '{{ hour }}'{% endfor %})
+  {%- else -%}
+  {{ hour_is_listed(hours_of(set)) }}
+  {%- endif -%}
+{%- endmacro %}
+
+{% macro hour_is_listed(hours) -%}
   {%- if hours -%}
   hour in ({% for hour in hours %}timestamp '{{ hour }}'{{ ', ' if not loop.last }}{% endfor %})
   {%- else %}false{% endif -%}
 {%- endmacro %}
 
-{# Whole days, as a table that is partitioned by day is replaced. #}
+{# Whole days, as a table that is partitioned by day is replaced. `kept_from` is the begin of a day. #}
 {% macro day_is_of(set) -%}
   {% set days = [] %}
-  {% for hour in hours_of(set) if hour[:10] not in days %}{% do days.append(hour[:10]) %}{% endfor %}
+  {% for hour in hours_of('late' if is_keeping_refresh() else set) if hour[:10] not in days %}{% do days.append(hour[:10]) %}{% endfor %}
+  {%- if is_keeping_refresh() %}{{ has_its_records('hour') }}{{ ' or ' if days }}{% endif -%}
   {%- if days -%}
   {% for day in days %}(hour >= timestamp '{{ day }}' and hour < timestamp '{{ day }}' + interval '1' day){{ ' or ' if not loop.last }}{% endfor %}
-  {%- else %}false{% endif -%}
+  {%- elif not is_keeping_refresh() %}false{% endif -%}
 {%- endmacro %}
 
 {% macro any_of(ranges, column) -%}
@@ -111,7 +133,11 @@
   {% do working_table('int_' ~ set ~ '_hours') %}
   {% if not is_running() %}{{ return([]) }}{% endif %}
   {% set hours = [] %}
-  {% for hour in run_query('set trace.' ~ set ~ '_hours').rows[0][1].split(',') if hour %}
+  {% set remembered = run_query('set trace.' ~ set ~ '_hours').rows[0][1] %}
+  {% if remembered == '<undefined>' %}
+    {% do exceptions.raise_compiler_error(this.name ~ ' has run before int_' ~ set ~ '_hours: nothing that it reads depends on it') %}
+  {% endif %}
+  {% for hour in remembered.split(',') if hour %}
     {% do hours.append(hour[:10] ~ ' ' ~ hour[11:] ~ ':00:00') %}
   {% endfor %}
   {{ return(hours) }}

@@ -6,7 +6,7 @@
   {{ var('change_seq_to') | int }}
 {%- endmacro %}
 
-{# Whether the records behind a row of that hour are all there: retention may have dropped them from events, and then the row stays as it is. #}
+{# Whether events still holds the records of that hour. Where retention has dropped them, the published rows of the hour stay as they are. #}
 {% macro has_its_records(hour) -%}
   {% if var('kept_from', none) %}{{ hour }} >= timestamp '{{ var('kept_from') }}'{% else %}true{% endif %}
 {%- endmacro %}

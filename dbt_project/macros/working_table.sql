@@ -19,5 +19,7 @@
 
 {# The attempts that deliveries, orphans and messages are made of. #}
 {% macro affected_attempts() -%}
-  {% if is_change_run() %}{{ working_table('int_affected_attempts') }}{% else %}{{ ref('fct_consume_attempts') }}{% endif %}
+  {%- if is_change_run() %}{{ working_table('int_affected_attempts') }}
+  {%- else %}{{ of_messages('affected', ref('fct_consume_attempts'), life_of_attempt()) }}
+  {%- endif %}
 {%- endmacro %}

@@ -42,7 +42,7 @@ sums as (
       select count(*) from {{ in_hours_of('affected', ref('orphaned_messages')) }}
       where expected_group is not null
     ) as expected
-  {% if not is_change_run() %}
+  {% if not replaces_a_part() %}
     -- Their attempts may be in any hour.
     union all
     select

@@ -22,7 +22,10 @@ with sums as (
   select
     'Invalid' as record_type,
     (select count(*) from {{ ref('int_invalid_records') }}) as records,
-    (select coalesce(sum(records), 0) from {{ in_hours_of('affected', ref('invalid_records')) }}) as in_facts
+    (
+      select coalesce(sum(records), 0) from {{ in_hours_of('affected', ref('invalid_records')) }}
+      where {{ has_its_records('hour') }}
+    ) as in_facts
   union all
   select
     'Pub' as record_type,

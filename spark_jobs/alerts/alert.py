@@ -4,20 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from fnmatch import fnmatchcase
-from typing import Literal
+from typing import Any, Literal
 
-from spark_jobs.checks.check import Evaluation, Result
-from spark_jobs.checks.evaluate import runbook
+from spark_jobs.checks.check import Evaluation, Result, runbook
+from spark_jobs.checks.titles import title
 from spark_jobs.settings import MaintenanceWindow, Settings
+from spark_jobs.text import printable
+
+# Two runs may differ by so much in what time it is.
+SKEW = timedelta(minutes=30)
 
 
 @dataclass(frozen=True)
 class Alert:
     """A fault, from its first failure to its end: a row of `lake.ops.alerts`, whose columns these are.
 
-    `kind` is its column `class`.
+    `kind` is its column `class`. `summary` is the title, `value` and `threshold` are those of the newest failure, in the
+    unit of the check.
     """
 
     identity: str
@@ -41,6 +46,8 @@ class Alert:
     opened_sent_to: tuple[str, ...] = ()
     resolved_sent_to: tuple[str, ...] = ()
     next_attempt_at: datetime | None = None
+    value: float | None = None
+    threshold: float | None = None
 
     @property
     def is_open(self) -> bool:
@@ -81,20 +88,21 @@ def advance(
             name = identity(evaluation, result, settings.environment)
             seen.add(name)
             known = after[newest[name]] if name in newest else None
-            if known is not None and now < known.known_at:
+            if known is not None and _is_late(known, now):
                 continue
             if known is not None and known.is_open:
                 if result.passed is False:
-                    after[newest[name]] = replace(known, description=_told(result), last_seen_at=now)
+                    found = _found(evaluation, result, settings)
+                    after[newest[name]] = replace(known, **found, last_seen_at=now)
                 elif result.passed:
-                    after[newest[name]] = _resolved(known, result.detail, "passed", now)
+                    after[newest[name]] = _resolved(known, printable(result.detail), "passed", now)
             elif result.passed is False:
                 newest[name] = len(after)
                 after.append(_opened(name, evaluation, result, settings, now))
         if evaluation.complete:
             for n, alert in enumerate(after):
                 is_gone = alert.check == evaluation.check.name and alert.identity not in seen
-                if alert.is_open and is_gone and now >= alert.known_at:
+                if alert.is_open and is_gone and not _is_late(alert, now):
                     after[n] = _resolved(alert, alert.description, "retired", now)
     return announce(after, settings.alerts.maintenance, now)
 
@@ -121,6 +129,11 @@ def announce(alerts: Sequence[Alert], windows: Iterable[MaintenanceWindow], now:
     ]
 
 
+def _is_late(known: Alert, now: datetime) -> bool:
+    """A newer evaluation is known. One that is far in the future was made before the clock was set back."""
+    return now < known.known_at <= now + SKEW
+
+
 def _opened(name: str, evaluation: Evaluation, result: Result, settings: Settings, now: datetime) -> Alert:
     check = evaluation.check
     return Alert(
@@ -134,12 +147,21 @@ def _opened(name: str, evaluation: Evaluation, result: Result, settings: Setting
         route=check.route,
         owner=settings.alerts.owner,
         runbook_url=runbook(check, settings),
-        summary=f"{check.name}{f' {result.entity}' if result.entity else ''}: {check.definition}",
-        description=_told(result),
         state="open",
         first_failed_at=now,
         last_seen_at=now,
+        **_found(evaluation, result, settings),
     )
+
+
+def _found(evaluation: Evaluation, result: Result, settings: Settings) -> dict[str, Any]:
+    """What the newest failure says; people see it as it is now, not as it was when the alert opened."""
+    return {
+        "summary": title(evaluation.check, result, settings.environment),
+        "description": printable(result.detail) or evaluation.check.definition,
+        "value": result.value,
+        "threshold": result.threshold,
+    }
 
 
 def _resolved(alert: Alert, detail: str, why: Literal["passed", "retired"], now: datetime) -> Alert:
@@ -147,8 +169,3 @@ def _resolved(alert: Alert, detail: str, why: Literal["passed", "retired"], now:
     return replace(
         alert, state="resolved", description=detail, resolved_at=now, resolution=why, next_attempt_at=None
     )
-
-
-def _told(result: Result) -> str:
-    measured = "" if result.value is None else f" (measured {result.value:g}, limit {result.threshold:g})"
-    return f"{result.detail}{measured}"

@@ -2,25 +2,40 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from pydantic import SecretStr
 
 from spark_jobs.alerts.alert import Alert
-from spark_jobs.alerts.http import request
+from spark_jobs.alerts.http import clock_of, request
+
+log = logging.getLogger(__name__)
 
 KEPT_INTERVALS = 3
 
 
-def send(url: SecretStr, alerts: Sequence[Alert], interval_seconds: int, now: datetime) -> None:
-    """Post the alerts to one Alertmanager.
+def send(url: SecretStr, alerts: Sequence[Alert], interval_seconds: int) -> None:
+    """Post the alerts to one Alertmanager, which keeps open ones for `KEPT_INTERVALS` from now on.
 
     Raises:
         NotDelivered: it did not take them.
     """
     if alerts:
+        now = _their_time(url, interval_seconds)
         request("POST", url, "/api/v2/alerts", [payload(alert, interval_seconds, now) for alert in alerts])
+
+
+def _their_time(url: SecretStr, interval_seconds: int) -> datetime:
+    """The time by which Alertmanager compares `endsAt`: its own, where the two clocks differ so much that it matters."""
+    theirs, now = clock_of(url), datetime.now(UTC)
+    if theirs is None or abs(theirs - now) <= timedelta(seconds=max(interval_seconds, 10)):
+        return now
+    log.warning(
+        "the clocks of this machine and of Alertmanager differ by %.0f s", (theirs - now).total_seconds()
+    )
+    return theirs
 
 
 def payload(alert: Alert, interval_seconds: int, now: datetime) -> dict[str, object]:
@@ -44,7 +59,7 @@ def payload(alert: Alert, interval_seconds: int, now: datetime) -> dict[str, obj
             "description": alert.description,
             "runbook_url": alert.runbook_url,
         },
-        "startsAt": alert.first_failed_at.isoformat(),
-        # One that ends before it starts is refused.
-        "endsAt": (kept if alert.is_open else max(now, alert.first_failed_at)).isoformat(),
+        # One that ends before it starts is refused: the clock may have been set back since.
+        "startsAt": min(alert.first_failed_at, now).isoformat(),
+        "endsAt": (kept if alert.is_open else now).isoformat(),
     }

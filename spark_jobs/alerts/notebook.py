@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
@@ -27,23 +27,33 @@ def change(file: Path, to: Callable[[list[Alert]], list[Alert]]) -> list[Alert]:
     return after
 
 
-def write(file: Path, alerts: Sequence[Alert]) -> None:
+def write(file: Path, found: Sequence[Alert]) -> None:
     """Replace what is in the file; raises OSError."""
     file.parent.mkdir(parents=True, exist_ok=True)
     new = file.with_suffix(".new")
-    new.write_text(json.dumps([asdict(alert) for alert in alerts], default=datetime.isoformat))
+    new.write_text(json.dumps(rows(found)))
     os.replace(new, file)
 
 
 def read(file: Path) -> list[Alert]:
     """The alerts in the file; none where there is no file, or nothing can be made of it: then the log says so."""
     try:
-        return [_alert(row) for row in json.loads(file.read_text())]
+        return alerts(json.loads(file.read_text()))
     except FileNotFoundError:
         return []
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
         log.error("%s cannot be read, and what was told from it may be told again: %r", file, error)
         return []
+
+
+def rows(found: Sequence[Alert]) -> list[dict[str, object]]:
+    """The alerts as JSON has them."""
+    return json.loads(json.dumps([asdict(alert) for alert in found], default=datetime.isoformat))
+
+
+def alerts(found: Iterable[dict[str, object]]) -> list[Alert]:
+    """The alerts of `rows`; raises ValueError, TypeError, KeyError or AttributeError."""
+    return [_alert(row) for row in found]
 
 
 def _alert(row: dict[str, object]) -> Alert:

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from functools import partial
 
-from spark_jobs.alerts import book, windows
-from spark_jobs.alerts.tell import NotKept, Told, tell
+from spark_jobs.alerts import book, standing, windows
+from spark_jobs.alerts.tell import NotKept, Told, tell, utc_now
 from spark_jobs.checks import evaluate, report
 from spark_jobs.checks.check import Check, Evaluation, Run
 from spark_jobs.settings import Settings
@@ -22,7 +22,8 @@ def make(checks: Iterable[Check], run: Run, run_id: str) -> tuple[list[Evaluatio
         NotKept: the results or the alerts could not be booked; people were told all the same.
         Exception: the alerts could not be read.
     """
-    found = evaluate.evaluate(checks, run)
+    with standing.kept_alive(run.settings):
+        found = evaluate.evaluate(checks, run)
     report.evaluated(found)
     return found, tell_of(found, run.settings, run_id, run.now)
 
@@ -36,6 +37,7 @@ def tell_of(found: Sequence[Evaluation], settings: Settings, run_id: str, now: d
         unkept = NotKept("the results could not be booked", error)
     settings = windows.with_those_of_jobs(settings, now)
     told = tell(partial(book.change, settings), found, settings, now)
+    standing.save(settings, told.standing, utc_now())
     if unkept:
         raise unkept
     return told

@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+_lock = threading.Lock()
+_within: list[None] = []  # an entry for each thread that is within now: the levels are those of all threads
+_levels: dict[str, int] = {}
 _TALKATIVE = ("httpx", "httpcore", "apprise", "urllib3", "requests")
 
 
 @contextmanager
 def nothing_logged() -> Iterator[None]:
     """Within it the libraries that send log nothing, at no level."""
-    loggers = [logging.getLogger(name) for name in _TALKATIVE]
-    levels = [logger.level for logger in loggers]
-    for logger in loggers:
-        logger.setLevel(logging.CRITICAL + 1)
+    with _lock:
+        _within.append(None)
+        if len(_within) == 1:
+            _levels.update({name: logging.getLogger(name).level for name in _TALKATIVE})
+            for name in _TALKATIVE:
+                logging.getLogger(name).setLevel(logging.CRITICAL + 1)
     try:
         yield
     finally:
-        for logger, level in zip(loggers, levels, strict=True):
-            logger.setLevel(level)
+        with _lock:
+            _within.pop()
+            if not _within:
+                for name, level in _levels.items():
+                    logging.getLogger(name).setLevel(level)

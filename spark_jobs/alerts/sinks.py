@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Literal
 
 from pydantic import SecretStr
@@ -34,16 +33,13 @@ class Sink:
         """The sink has still to be told of the alert, or of its end."""
         return (self.route is None or alert.route == self.route) and alert.waits_for(self.name)
 
-    def send(
-        self, alerts: Sequence[Alert], due: Sequence[Alert], interval_seconds: int, now: datetime
-    ) -> list[Alert]:
+    def send(self, alerts: Sequence[Alert], due: Sequence[Alert], interval_seconds: int) -> list[Alert]:
         """Tell what it lacks; returns what it took, or need not be told: the end of a fault that is back again.
 
         Args:
             alerts: all there are: Alertmanager is sent the open ones by every run, or it forgets them.
             due: those that this run is to deliver.
             interval_seconds: at most so long until the next run.
-            now: UTC.
 
         Raises:
             NotDelivered: it took none.
@@ -58,8 +54,20 @@ class Sink:
         # An end has the labels of the fault that is back, and the last of the same labels counts.
         ended = [alert for alert in lacking if not alert.is_open]
         sent = [*standing, *ended]
-        alertmanager.send(self.address, sent, interval_seconds, now)
+        alertmanager.send(self.address, sent, interval_seconds)
         return [*overtaken, *(alert for alert in sent if self.lacks(alert))]
+
+
+def missing(alerts: Alerts) -> list[str]:
+    """What the settings lack for somebody to hear of a fault, a line each."""
+    lines = []
+    if alerts.heartbeat_url is None:
+        lines.append("nothing outside this machine notices when it is off: set alerts.heartbeat_url")
+    if not configured(alerts):
+        lines.append("alerts are sent to nobody: set alerts.alertmanager or alerts.apprise")
+    elif not any(sink.route in (None, "pipeline") for sink in configured(alerts)):
+        lines.append("alerts of the route pipeline are sent to nobody: set alerts.apprise.pipeline")
+    return lines
 
 
 def configured(alerts: Alerts) -> list[Sink]:

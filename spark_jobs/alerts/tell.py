@@ -6,14 +6,15 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from spark_jobs.alerts import sinks
-from spark_jobs.alerts.alert import Alert, advance, retire
+from spark_jobs.alerts.alert import SKEW, Alert, advance, retire
 from spark_jobs.alerts.http import NotDelivered
 from spark_jobs.alerts.secrets import nothing_logged
 from spark_jobs.checks.check import Evaluation
 from spark_jobs.settings import Settings
+from spark_jobs.text import duration, printable
 
 log = logging.getLogger(__name__)
 
@@ -42,6 +43,10 @@ class NotKept(Exception):
         super().__init__(f"{what}: {type(why).__name__}: {str(why).strip().partition(chr(10))[0][:500]}")
 
 
+def utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
 def tell(store: Store, evaluations: Iterable[Evaluation], settings: Settings, now: datetime) -> Told:
     """Advance the alerts of a store by the evaluations (there may be none), and deliver what waits.
 
@@ -51,7 +56,7 @@ def tell(store: Store, evaluations: Iterable[Evaluation], settings: Settings, no
         store: changes the alerts, as `book.change` does; it may ask more than once.
         evaluations: of the checks that were made.
         settings: the sinks, the maintenance windows.
-        now: UTC.
+        now: UTC, of the evaluations: they may have taken long.
 
     Raises:
         NotKept: the store cannot be written; people were told all the same, and may be told again.
@@ -90,11 +95,19 @@ def tell(store: Store, evaluations: Iterable[Evaluation], settings: Settings, no
         known = before.get(_key(alert))
         if known is None:
             told.opened.append(alert)
-            log.warning("alert: %s: %s", alert.identity, alert.description)
+            log.warning("alert: %s: %s: %s", printable(alert.identity), alert.summary, alert.description)
         elif known.is_open and not alert.is_open:
             told.resolved.append(alert)
-            log.info("resolved: %s: %s", alert.identity, alert.description)
-    taken = _deliver(alerts, list(due.values()), places, settings.alerts.interval_seconds, now, told)
+            # A warning, too: jobs show nothing less in their logs.
+            span = duration(now - alert.first_failed_at)
+            log.warning(
+                "resolved after %s: %s: %s: %s",
+                span,
+                printable(alert.identity),
+                alert.summary,
+                alert.description,
+            )
+    taken = _deliver(alerts, list(due.values()), places, settings.alerts.interval_seconds, told)
     if taken and not unkept:
         try:
             store(lambda current: [_marked(alert, taken) for alert in current])
@@ -105,10 +118,10 @@ def tell(store: Store, evaluations: Iterable[Evaluation], settings: Settings, no
     return told
 
 
-def remind(standing: Sequence[Alert], settings: Settings, now: datetime) -> Told:
+def remind(standing: Sequence[Alert], settings: Settings) -> Told:
     """Keep the alerts alive in Alertmanager, and tell nobody anything new."""
     told = Told()
-    _deliver(standing, [], sinks.configured(settings.alerts), settings.alerts.interval_seconds, now, told)
+    _deliver(standing, [], sinks.configured(settings.alerts), settings.alerts.interval_seconds, told)
     return told
 
 
@@ -117,14 +130,13 @@ def _deliver(
     due: Sequence[Alert],
     places: Sequence[sinks.Sink],
     interval_seconds: int,
-    now: datetime,
     told: Told,
 ) -> dict[tuple[str, datetime], list[tuple[bool, str]]]:
     """Tell all sinks at once, as one may hang; returns, by alert, who took it and whether it was open then."""
     taken: dict[tuple[str, datetime], list[tuple[bool, str]]] = {}
     # The levels of loggers are those of all threads.
     with nothing_logged(), ThreadPoolExecutor(max(1, len(places))) as pool:
-        sent = [pool.submit(sink.send, alerts, due, interval_seconds, now) for sink in places]
+        sent = [pool.submit(sink.send, alerts, due, interval_seconds) for sink in places]
     for sink, answer in zip(places, sent, strict=True):
         try:
             for alert in answer.result():
@@ -140,7 +152,9 @@ def _key(alert: Alert) -> tuple[str, datetime]:
 
 
 def _is_due(alert: Alert, places: Sequence[sinks.Sink], now: datetime) -> bool:
-    is_free = alert.next_attempt_at is None or alert.next_attempt_at <= now
+    leased_until = alert.next_attempt_at
+    # A lease that ends far in the future was taken before the clock was set back.
+    is_free = leased_until is None or not now < leased_until <= now + SKEW
     return is_free and any(sink.lacks(alert) for sink in places)
 
 

@@ -13,7 +13,15 @@ from spark_jobs.ingest.source import options
 from spark_jobs.ingest.unread import behind
 from spark_jobs.rocketmq import route
 from spark_jobs.rocketmq.client import Bounds, Client
-from spark_jobs.rocketmq.errors import ConnectionLost, RocketMQError
+from spark_jobs.rocketmq.errors import (
+    AccessDenied,
+    AuthenticationFailed,
+    ConnectionLost,
+    PermissionDenied,
+    RequestTimeout,
+    RocketMQError,
+    TopicNotFound,
+)
 from spark_jobs.rocketmq.options import Options
 from spark_jobs.settings import Cluster, Settings
 from spark_jobs.tables import RAW
@@ -83,9 +91,9 @@ def _ask(settings: Settings, cluster: Cluster, booked: Positions) -> Asked:
 
 
 def _look(client: Client, cluster: Cluster, booked: Positions, asked: Asked, end: float) -> None:
-    dead: set[str] = set()
-    for name, place in _routed(client, cluster, asked, end):
-        if name.broker in dead:
+    given_up: set[tuple[str, str]] = set()  # topic and broker
+    for name, place in _routed(client, cluster, booked, asked, end):
+        if {(name.trace_topic, name.broker), ("", name.broker)} & given_up:
             continue
         if time.monotonic() > end:
             asked.failures.append(
@@ -98,27 +106,75 @@ def _look(client: Client, cluster: Cluster, booked: Positions, asked: Asked, end
             if seen.unread and (first := client.message_at(place, seen.first_unread)):
                 asked.seen[name] = Seen(seen.position, seen.bounds, seen.unread, first.store_time)
         except RocketMQError as error:
-            asked.failures.append(str(error))
+            asked.failures.append(_told(f"broker {name.broker}", error))
             if isinstance(error, ConnectionLost):
-                dead.add(name.broker)
+                given_up.add(("", name.broker))
+            elif isinstance(error, AccessDenied):
+                given_up.add((name.trace_topic, name.broker))
+
+
+def _told(who: str, error: RocketMQError) -> str:
+    """What is wrong in a few words, and then the error, which says the rest."""
+    words = {
+        RequestTimeout: "does not answer in time",
+        ConnectionLost: "is down or cannot be reached",
+        AuthenticationFailed: "does not accept the credentials",
+        PermissionDenied: "does not permit reading",
+    }
+    found = next((text for kind, text in words.items() if isinstance(error, kind)), None)
+    return f"{who} {found}: {error}" if found else str(error)
 
 
 def _routed(
-    client: Client, cluster: Cluster, asked: Asked, end: float
+    client: Client, cluster: Cluster, booked: Positions, asked: Asked, end: float
 ) -> Iterator[tuple[Queue, route.Queue]]:
     for topic in cluster.topics:
         if time.monotonic() > end:
             asked.failures.append(f"{topic}: was not asked: it took {DEADLINE_SECONDS} s until then")
             return
+        found: list[route.Queue] = []
+        why: list[str] = []
         try:
             found = client.queues(topic)
+        except TopicNotFound as error:
+            why = [str(error)]
         except RocketMQError as error:
-            asked.failures.append(str(error))
             if isinstance(error, ConnectionLost):  # no nameserver answers
+                asked.failures.append(str(error))
                 return
+            asked.failures.append(_told("the nameserver", error))
             continue
+        asked.failures.extend(_missing(client, cluster, topic, booked, found) or why)
         for each in found:
             yield Queue(cluster.name, topic, each.broker, each.queue_id), each
+
+
+def _missing(
+    client: Client, cluster: Cluster, topic: str, booked: Positions, found: list[route.Queue]
+) -> list[str]:
+    """Brokers that the topic was read from and that its route has no more: a nameserver forgets those that are down."""
+    known = {
+        q.broker
+        for q, p in booked.items()
+        if (q.cluster, q.trace_topic) == (cluster.name, topic) and not p.retired
+    }
+    lost = sorted(known - {each.broker for each in found})
+    if not lost:
+        return []
+    try:
+        registered = client.registered_brokers()
+    except RocketMQError as error:
+        return [
+            f"brokers {', '.join(lost)} have left the route of topic {topic}, and the nameserver does not say why: {error}"
+        ]
+    return [
+        f"topic {topic} was deleted on broker {name}: the broker runs and has it no more. If that was not meant, create it "
+        "again; else take it out of the settings"
+        if name in registered
+        else f"broker {name} is down: it is no longer registered at the nameserver, and topic {topic} was read from it. Start "
+        "it. If it was taken out for good, take the topic out of the settings for one run, which retires its queues"
+        for name in lost
+    ]
 
 
 def _seen(bounds: Bounds, position: Position) -> Seen:

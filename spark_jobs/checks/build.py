@@ -87,10 +87,6 @@ def _taken_away_since(catalog: Catalog, published: Snapshot) -> dict[str, int]:
     since = datetime.fromtimestamp(ms / 1000, UTC).isoformat()
     change_seq = int((summary.get(CHANGE_SEQ_TO) if summary else None) or 0)
     booked = {
-        "ops.retention": (
-            f"table_name == 'events.trace_records' and dropped_at >= '{since}'",
-            _sum("row_count"),
-        ),
         "ops.erasures": (f"completed_at is null or completed_at >= '{since}'", _sum("records")),
         "ops.replaced_records": (f"change_seq > {change_seq}", _ids),
     }

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 from spark_jobs.settings import Route, Settings, Severity
+from spark_jobs.text import Unit
 
 if TYPE_CHECKING:  # the watchdog starts neither
     from pyspark.sql import SparkSession
@@ -16,10 +17,14 @@ if TYPE_CHECKING:  # the watchdog starts neither
     from spark_jobs.checks.brokers import Asked
     from spark_jobs.publish.models import Build
 
+# What the detail of a check begins with that raised an error.
+COULD_NOT_BE_CHECKED = "could not be checked: "
+# The parts of an entity that is a queue; see `ingest.positions.Queue`.
+QUEUE = "cluster/topic/broker/queue"
 Class = Literal["integrity", "messaging", "freshness"]
 # Who makes a check: the merge, the marts job before (gate) or after it publishes, the daily test of all marts (history),
-# the watchdog of the lake and then of the brokers, or Airflow's callbacks.
-Stage = Literal["merge", "gate", "marts", "history", "watchdog", "brokers", "airflow"]
+# the watchdog of the lake and then of the brokers, Airflow's callbacks, or the supervisor of `make up`.
+Stage = Literal["merge", "gate", "marts", "history", "watchdog", "brokers", "airflow", "supervisor"]
 
 
 @dataclass(frozen=True)
@@ -85,6 +90,10 @@ class Check:
         measure: what it finds; a failing entity may be left out only where it is no longer there.
         limit: field of `settings.Checks`; None: the limit is 0.
         fails: on which side of the limit.
+        title: of an alert, without environment and limit: what is wrong, with `{value}`, `{detail}`, `{entity}` and the
+            parts of the entity in braces; None: made from the definition.
+        entity: the names of the entity's parts, such as `cluster/topic/group`; None: it has no parts.
+        unit: of the value and the limit.
     """
 
     name: str
@@ -97,11 +106,17 @@ class Check:
     measure: Callable[[Run], Iterable[Measured]]
     limit: str | None = None
     fails: Literal["above", "below"] = "above"
+    title: str | None = None
+    entity: str | None = None
+    unit: Unit = "count"
 
 
 @dataclass(frozen=True)
 class Result:
-    """A judged measurement: what becomes a row of `lake.ops.check_results`."""
+    """A judged measurement: what becomes a row of `lake.ops.check_results`.
+
+    A failure without a value could not be measured, unless `never`: then what it measures was never there.
+    """
 
     entity: str | None
     value: float | None
@@ -109,6 +124,7 @@ class Result:
     passed: bool | None
     detail: str
     partition: str | None = None
+    never: bool = False
 
 
 @dataclass(frozen=True)
@@ -137,7 +153,11 @@ def judge(check: Check, measured: Iterable[Measured], settings: Settings) -> Eva
 
 def could_not_be_made(check: Check, error: Exception, settings: Settings) -> Evaluation:
     """A check that raised: failed as a whole, and nothing is known of its entities."""
-    why = f"could not be made: {type(error).__name__}: {str(error).strip().partition(chr(10))[0][:500]}"
+    name, text = type(error).__name__, str(error).strip()
+    if hasattr(error, "java_exception"):  # py4j's first line names a call, and the second the error
+        text = text.partition("\n: ")[2] or text
+    text = text.partition("\n")[0][:500]
+    why = f"{COULD_NOT_BE_CHECKED}{name}{f': {text}' if text else ''}"
     result = Result(None, None, threshold(check, None, settings), False, why)
     return Evaluation(check, severity(check, settings), (result,), complete=False)
 
@@ -145,6 +165,10 @@ def could_not_be_made(check: Check, error: Exception, settings: Settings) -> Eva
 def threshold(check: Check, entity: str | None, settings: Settings) -> float:
     general = getattr(settings.checks, check.limit) if check.limit else 0.0
     return settings.checks.of_entity.get(f"{check.name}:{entity}", general)
+
+
+def runbook(check: Check, settings: Settings) -> str:
+    return f"{settings.alerts.runbook_base_url.rstrip('/')}/{check.name}.md"
 
 
 def severity(check: Check, settings: Settings) -> Severity:
@@ -160,7 +184,8 @@ def _judged(check: Check, measured: Measured, settings: Settings) -> Result:
         passed = False
     else:
         passed = measured.value <= limit if check.fails == "above" else measured.value >= limit
-    return Result(measured.entity, measured.value, limit, passed, measured.detail, measured.partition)
+    never = measured.verdict == "never"
+    return Result(measured.entity, measured.value, limit, passed, measured.detail, measured.partition, never)
 
 
 def rate(entity: str, part: float, whole: float, what: str, settings: Settings) -> Measured:

@@ -11,8 +11,18 @@ import pyarrow as pa
 from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.io.pyarrow import schema_to_pyarrow
 
+from spark_jobs import jvm
 from spark_jobs.catalog import committing, lake
-from spark_jobs.checks.check import Check, Evaluation, Measured, Run, could_not_be_made, judge, threshold
+from spark_jobs.checks.check import (
+    Check,
+    Evaluation,
+    Measured,
+    Run,
+    could_not_be_made,
+    judge,
+    runbook,
+    threshold,
+)
 from spark_jobs.settings import Settings
 from spark_jobs.tables import CHECK_RESULTS
 
@@ -26,6 +36,7 @@ def evaluate(checks: Iterable[Check], run: Run) -> list[Evaluation]:
         try:
             found.append(judge(check, _given_time(check, run), run.settings))
         except Exception as error:  # whatever it is: the others say something still
+            jvm.raise_if_died()  # they do not, and nothing is wrong with what they check
             log.exception("check %s could not be made", check.name)
             found.append(could_not_be_made(check, error, run.settings))
     return found
@@ -59,10 +70,6 @@ def refusing(evaluations: Iterable[Evaluation]) -> list[str]:
         if each.check.kind == "integrity"
         for result in each.failures
     ]
-
-
-def runbook(check: Check, settings: Settings) -> str:
-    return f"{settings.alerts.runbook_base_url.rstrip('/')}/{check.name}.md"
 
 
 def book(settings: Settings, evaluations: Iterable[Evaluation], run_id: str, now: datetime) -> None:

@@ -63,7 +63,13 @@ def lag(run: Run) -> Iterator[Measured]:
     for cluster, asked in run.brokers.items():
         for queue, seen in asked.seen.items():
             read, end = seen.position.next - 1, seen.bounds.max_offset - 1
-            yield Measured(str(queue), seen.unread, f"read up to {read}, the broker ends at {end}")
+            text = f"read up to offset {read}, the broker ends at {end}"
+            if seen.bounds.from_master and end < read:
+                advice = f"if so, `make ingest-reset QUEUE={queue}` reads it from the start; what was read before stays"
+                why = f"the topic was deleted and recreated, or the broker lost its store: {text}; {advice}"
+                yield Measured(str(queue), None, why)
+            else:
+                yield Measured(str(queue), seen.unread, text)
         yield from _unknown(asked.unseen)
         if asked.failures:
             yield Measured(cluster, None, "; ".join(asked.failures)[:1000])

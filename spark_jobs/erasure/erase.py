@@ -32,6 +32,40 @@ class Erased:
     records: int
 
 
+@dataclass(frozen=True)
+class Found:
+    """What the lake holds of a rule.
+
+    Attributes:
+        raw: messages of raw that hold it, and the records that would go out of them.
+        events: rows of events.
+        ops: rows of `lake.ops`.
+        groups: producer and consumer groups of those rows of events, with their number of rows, the largest first.
+        first: least store time of those messages and rows, UTC, as text; None where nothing has one.
+        last: greatest store time.
+    """
+
+    raw: Erased
+    events: int
+    ops: int
+    groups: list[tuple[str, int]]
+    first: str | None
+    last: str | None
+
+
+def look_up(spark: SparkSession, settings: Settings, rule: Rule, text: str) -> Found:
+    """What an erasure by the rule would find; nothing is changed."""
+    raw, events, ops = left(spark, settings, rule, text)
+    messages = rewritten(_holding(spark.table(RAW.full_name), rule, text), [rule]).where("is_rewritten")
+    records = spark.table(EVENTS.full_name).where((F.col("cluster") == rule.cluster) & in_record([rule]))
+    times = messages.select("store_time").union(records.select("store_time"))
+    text_of = [F.date_format(end("store_time"), "yyyy-MM-dd HH:mm:ss") for end in (F.min, F.max)]
+    first, last = times.agg(*text_of).collect()[0]
+    groups = records.groupBy(F.coalesce("group_name", F.lit("(none)")).alias("group")).count()
+    by_size = groups.orderBy(F.desc("count"), "group").collect()
+    return Found(raw, events, ops, [(row["group"], row["count"]) for row in by_size], first, last)
+
+
 def erase_from_raw(
     spark: SparkSession, settings: Settings, rule: Rule, text: str, run_id: str, dry_run: bool = False
 ) -> Erased:

@@ -63,7 +63,8 @@ class Inputs:
         limits: the limits that the definitions name.
         definitions: digest of the models and limits.
         change_seq_from: the build takes up what came after it; None for a full refresh.
-        kept_from: retention has dropped older records from events; None: nothing was dropped.
+        kept_from: retention has dropped the records that were stored before; a full refresh keeps the published rows
+            of these. None: nothing was dropped, or nothing is published that could be kept.
     """
 
     change_seq_to: int
@@ -81,18 +82,21 @@ class Inputs:
         published: Published | None,
         project: Path = DBT_PROJECT,
         kept_from: datetime | None = None,
+        full_refresh: bool = False,
     ) -> Inputs | None:
         """The inputs for what events holds now; None if nothing was merged yet.
 
-        The build is a full refresh where nothing is published, where models or limits changed since, and where
-        a watermark went back or away: then rows are to be judged otherwise that no new record touches.
+        The build is a full refresh where that is asked for, where nothing is published, where models or limits changed since,
+        and where a watermark went back or away: then rows are to be judged otherwise that no new record touches.
         """
         if not events.change_seq:
             return None
         marks = watermarks(events.positions)
         definitions = digest(project, limits)
+        if published is None:
+            return cls(events.change_seq, marks, limits, definitions)
         inputs = cls(events.change_seq, marks, limits, definitions, kept_from=kept_from)
-        if published is None or published.definitions != definitions:
+        if full_refresh or published.definitions != definitions:
             return inputs
         if any(inputs.marks.get(cluster, "") < mark for cluster, mark in published.watermarks.items()):
             return inputs

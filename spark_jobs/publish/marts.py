@@ -30,6 +30,7 @@ def build_and_publish(
     project: Path = DBT_PROJECT,
     run_id: str = "",
     audit: Callable[[Build, str], list[str]] | None = None,
+    first: Callable[[], None] | None = None,
 ) -> Build:
     """Build and test on a branch of every mart, and publish if all passed.
 
@@ -43,6 +44,7 @@ def build_and_publish(
         project: the dbt project.
         run_id: stands in the snapshots that are published.
         audit: looks at the build and its branch, and returns what forbids to publish it.
+        first: changes the tables on the branch before the models are built.
 
     Raises:
         publish.AuditFailed, publish.PublishRefused: another run interfered.
@@ -51,6 +53,8 @@ def build_and_publish(
     branch = f"{branches.PREFIX}{publication_id[:12]}"
     branches.create(spark, catalog, branches.audited_tables(catalog), branch)
     with branches.writing_to(spark, branch, inputs.snapshot_properties(publication_id, run_id)):
+        if first is not None:
+            first()
         built = models.build(inputs, state, project)
     if audit is not None:
         built = replace(built, refused=audit(built, branch))

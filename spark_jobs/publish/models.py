@@ -9,6 +9,7 @@ from pathlib import Path
 
 from dbt.cli.main import dbtRunner
 
+from spark_jobs import interrupts, jvm
 from spark_jobs.publish.inputs import DBT_PROJECT, Inputs
 
 
@@ -60,6 +61,9 @@ def dbt(command: str, inputs: Inputs, state: Path, project: Path = DBT_PROJECT, 
         state: folder for everything that dbt writes; nothing is written into the project.
         project: the dbt project.
         *args: more of dbt's options.
+
+    Raises:
+        JvmDiedError: the Spark JVM has died meanwhile.
     """
     started = time.monotonic()
     result = dbtRunner().invoke(
@@ -70,6 +74,9 @@ def dbt(command: str, inputs: Inputs, state: Path, project: Path = DBT_PROJECT, 
             *args,
         ]
     )
+    # dbt takes both for failures of its nodes.
+    interrupts.raise_if_requested()
+    jvm.raise_if_died()
     results = getattr(result.result, "results", None) or []
     nodes = [
         Node(

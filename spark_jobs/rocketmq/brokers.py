@@ -15,6 +15,7 @@ from spark_jobs.rocketmq.errors import (
     PASSING,
     AccessDenied,
     ConnectionLost,
+    NoBrokersError,
     Place,
     ProtocolError,
     RocketMQError,
@@ -22,7 +23,7 @@ from spark_jobs.rocketmq.errors import (
     Unreachable,
 )
 from spark_jobs.rocketmq.frames import Frame
-from spark_jobs.rocketmq.route import Queue, decode_route, union
+from spark_jobs.rocketmq.route import Queue, decode_brokers, decode_route, union
 
 _BACK_OFF_SECONDS = (0.1, 0.5, 2.0, 5.0)
 MASTER_ID = 0
@@ -110,7 +111,7 @@ class Brokers:
         unknown: RocketMQError | None = None
         for address in self.access.namesrv:
             try:
-                frame = self._route(address, topic)
+                frame = self._call(address, requests.GET_ROUTE_INFO_BY_TOPIC, requests.route(topic))
             except ConnectionLost as error:
                 silent.append(error)
                 continue
@@ -123,22 +124,64 @@ class Brokers:
         if routes:
             return union(routes)
         if unknown is not None:
-            raise unknown
+            raise self._no_route(topic, unknown)
         raise Unreachable(
             f"{Place(self.access.cluster, topic)}: no nameserver answers: {'; '.join(map(str, silent))}. "
             "Check the addresses, and that the nameservers run and can be reached from this machine"
         )
 
-    def _route(self, address: str, topic: str) -> Frame:
+    def registered(self) -> set[str]:
+        """The names of the brokers that any nameserver knows that answers; a broker is forgotten 2 minutes after its death.
+
+        Raises:
+            RocketMQError: no nameserver answers, or one answers nonsense.
+        """
+        names: set[str] = set()
+        lost: ConnectionLost | None = None
+        answers = 0
+        for address in self.access.namesrv:
+            try:
+                frame = self._call(address, requests.GET_BROKER_CLUSTER_INFO, {})
+            except ConnectionLost as error:
+                lost = error
+                continue
+            if frame.code != requests.SUCCESS:
+                raise requests.failure(
+                    frame, Place(self.access.cluster, address=address), "the list of brokers"
+                )
+            names |= decode_brokers(bytes(frame.body))
+            answers += 1
+        if lost is not None and not answers:
+            raise lost
+        return names
+
+    def _no_route(self, topic: str, unknown: RocketMQError) -> RocketMQError:
+        """Why the nameservers have no route: the brokers of a topic may be down, or it is not there."""
+        try:
+            brokers = self.registered()
+        except RocketMQError:
+            return unknown
+        place = Place(self.access.cluster, topic, address=", ".join(self.access.namesrv))
+        if not brokers:
+            return NoBrokersError(
+                f"{place}: no broker is registered at the nameserver: all brokers are down, or they do not reach it. "
+                "Start them; they register within 30 s"
+            )
+        return TopicNotFound(
+            f"{place}: the nameserver has no route of the topic; it knows the brokers {', '.join(sorted(brokers))}. If one is "
+            "missing there, it is down: start it. Else the topic was deleted, or the settings name another one"
+        )
+
+    def _call(self, address: str, code: int, fields: dict[str, str]) -> Frame:
         """A nameserver's answer; a kept connection may have been closed for being idle, so it gets a second try."""
         kept = address in self._connections
         try:
-            return self._connection(address).call(requests.GET_ROUTE_INFO_BY_TOPIC, requests.route(topic))
+            return self._connection(address).call(code, fields)
         except (ConnectionLost, ProtocolError):
             self._drop(address)
             if not kept:
                 raise
-        return self._route(address, topic)
+        return self._call(address, code, fields)
 
     def ask(self, queue: Queue, once: Callable[[Connection, Place], _Answer]) -> tuple[_Answer, int]:
         """What `once` returns, given a connection to a broker of the queue, and the id of the broker that answered.

@@ -101,11 +101,16 @@ class Client:
         """The topic's queues by broker and id: the union of what every nameserver that answers knows.
 
         Raises:
+            NoBrokersError: no nameserver that answers knows any broker: all are down.
             TopicNotFound: no nameserver that answers knows the topic.
             Unreachable: no nameserver answers.
             RocketMQError: a nameserver refuses, or answers nonsense.
         """
         return self._brokers.queues(topic)
+
+    def registered_brokers(self) -> set[str]:
+        """The names of the brokers that the nameservers know, of any topic; raises RocketMQError."""
+        return self._brokers.registered()
 
     def min_offset(self, queue: Queue) -> int:
         """The first offset that the broker still has; errors as of `pull`."""

@@ -56,6 +56,10 @@ class TopicNotFound(RocketMQError):
     """Code 17: no nameserver that answered knows the topic, or the broker does not."""
 
 
+class NoBrokersError(TopicNotFound):
+    """The nameservers that answer know no broker at all: all brokers of the cluster are down."""
+
+
 class QueueNotFound(RocketMQError):
     """Code 29: the broker has no such queue of the topic."""
 

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from spark_jobs.rocketmq.connection import split_address
 from spark_jobs.rocketmq.errors import ProtocolError
@@ -43,11 +44,7 @@ def decode_route(topic: str, body: bytes) -> list[Queue]:
         ProtocolError: the answer is not a route.
     """
     try:
-        text = body.decode()
-        try:
-            route = json.loads(text)
-        except ValueError:
-            route = json.loads(_BARE_NAME.sub(lambda m: m[1] or f'"{m[2]}"', text))
+        route = _json(body)
         addresses = {
             str(broker["brokerName"]): _addresses(broker["brokerAddrs"])
             for broker in route.get("brokerDatas") or []
@@ -70,6 +67,26 @@ def decode_route(topic: str, body: bytes) -> list[Queue]:
         raise ProtocolError(
             f"the route of topic {topic} is not readable: {error!r}: {body[:200]!r}"
         ) from None
+
+
+def decode_brokers(body: bytes) -> set[str]:
+    """The names of the registered brokers in a nameserver's answer to GET_BROKER_CLUSTER_INFO.
+
+    Raises:
+        ProtocolError: the answer is another one.
+    """
+    try:
+        return {str(name) for name in _json(body).get("brokerAddrTable") or {}}
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
+        raise ProtocolError(f"the nameserver's brokers are not readable: {error!r}: {body[:200]!r}") from None
+
+
+def _json(body: bytes) -> dict[str, Any]:
+    text = body.decode()
+    try:
+        return json.loads(text)
+    except ValueError:
+        return json.loads(_BARE_NAME.sub(lambda m: m[1] or f'"{m[2]}"', text))
 
 
 def _addresses(by_id: dict[str, str]) -> tuple[tuple[int, str], ...]:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
 from spark_jobs import tables
+from spark_jobs.alerts import notebook
+from spark_jobs.alerts.tell import Store
 from spark_jobs.settings import Cluster, Settings
 from tests import lakes
 from tests.checks import world
@@ -28,3 +32,9 @@ def watched(settings: Settings) -> Settings:
     """The settings, with both clusters in them and brokers that nobody asks."""
     clusters = [Cluster(name=name, namesrv=["127.0.0.1:1"]) for name in ("sick", "well")]
     return settings.model_copy(update={"clusters": clusters})
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    """Alerts in a file of the test's own."""
+    return partial(notebook.change, tmp_path / "alerts.json")

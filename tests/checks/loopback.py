@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import shutil
 import socket
+import socketserver
 import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from email import message_from_bytes, policy
+from email.message import EmailMessage
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -64,6 +67,37 @@ def receiver() -> Iterator[Receiver]:
         server.shutdown()
         server.server_close()
         thread.join()
+
+
+@contextmanager
+def mailbox() -> Iterator[tuple[str, list[EmailMessage]]]:
+    """An SMTP server (RFC 5321) without TLS; yields its `host:port`, and the mails that it has taken."""
+    taken: list[EmailMessage] = []
+
+    class Handler(socketserver.StreamRequestHandler):
+        def say(self, line: str) -> None:
+            self.wfile.write(f"{line}\r\n".encode())
+
+        def handle(self) -> None:
+            self.say("220 here")
+            while line := self.rfile.readline():
+                command = line.decode().strip().upper()
+                if command == "DATA":
+                    self.say("354 go on")
+                    mail = b"".join(iter(self.rfile.readline, b".\r\n"))
+                    taken.append(message_from_bytes(mail, _class=EmailMessage, policy=policy.default))
+                self.say("221 bye" if command == "QUIT" else "250 well")
+                if command == "QUIT":
+                    return
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        try:
+            yield f"127.0.0.1:{server.server_address[1]}", taken
+        finally:
+            server.shutdown()
+            thread.join()
 
 
 EACH_AT_ONCE = {

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 import httpx
 import pytest
 
+from spark_jobs import tables
 from spark_jobs.alerts import book, rounds
 from spark_jobs.alerts.alert import advance
 from spark_jobs.checks.check import Run
@@ -58,6 +59,18 @@ def test_two_writers_at_once_lose_nothing(told, watched):
     before = told.sql("select count(*) from lake.ops.alerts.snapshots").first()[0]
     book.change(watched, lambda alerts: alerts)
     assert told.sql("select count(*) from lake.ops.alerts.snapshots").first()[0] == before
+    book.change(watched, lambda alerts: [])
+
+
+def test_a_lake_of_an_earlier_version_takes_alerts_before_and_after_it_gets_the_new_columns(told, watched):
+    """The watchdog, which has no Spark, may be the first to write."""
+    told.sql("alter table lake.ops.alerts drop columns (value, threshold)")
+    written = book.change(watched, lambda alerts: advance(alerts, [found(("a", False))], SETTINGS, minute(0)))
+    assert [(alert.entity, alert.value) for alert in written] == [("a", 5e6)]
+    assert [(alert.entity, alert.value) for alert in book.read(watched)] == [("a", None)]
+    tables.ensure(told)
+    book.change(watched, lambda alerts: advance(alerts, [found(("a", False))], SETTINGS, minute(1)))
+    assert [(alert.value, alert.threshold) for alert in book.read(watched)] == [(5e6, 0.01)]
     book.change(watched, lambda alerts: [])
 
 

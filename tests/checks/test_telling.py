@@ -6,6 +6,8 @@ import logging
 import os
 import re
 import socket
+import subprocess
+import sys
 import time
 import traceback
 from dataclasses import asdict
@@ -25,12 +27,8 @@ from spark_jobs.settings import PROJECT, Alerts, Settings
 from tests.checks.loopback import alertmanager, needs_alertmanager, receiver, until
 from tests.checks.test_alerts import found, minute
 
+ORPHANS = "inferred from traces: 500,000,000 % of the messages of a were not consumed by a, limit 1 %"
 SECRETS = ("hush-7", "tok-9")
-
-
-@pytest.fixture
-def store(tmp_path):
-    return partial(notebook.change, tmp_path / "alerts.json")
 
 
 @pytest.fixture
@@ -50,8 +48,7 @@ def test_apprise_is_told_once_of_a_fault_and_once_of_its_end(store, hook):
     for n, passed in enumerate((False, False, True, True)):
         tell(store, [found(("a", passed), ("b", passed))], ours, minute(n))
     assert [body["title"] for body in hook.bodies("/chat")] == [
-        "[CRITICAL] prod orphan_rate: 2 alerts",
-        "[RESOLVED] prod orphan_rate: 2 alerts",
+        f"[{state}] prod/a: {ORPHANS} (and 1 more)" for state in ("WARNING", "RESOLVED")
     ]
     assert hook.bodies("/other") == []
 
@@ -89,11 +86,40 @@ def test_a_sink_that_hangs_keeps_nobody_waiting(store, hook):
 
 
 def test_without_sinks_the_alert_is_logged_and_waits(store, hook, caplog):
-    with caplog.at_level(logging.INFO):
-        tell(store, [found(("a", False))], settings(), minute(0))
-    assert "alert: prod:marts.orphan_rate:orphan_rate:a" in caplog.text
+    tell(store, [found(("a", False))], settings(), minute(0))
+    assert f"alert: prod:marts.orphan_rate:orphan_rate:a: prod/a: {ORPHANS}" in caplog.text
     tell(store, [], settings(apprise={"messaging": [f"json://{hook.url}/late"]}), minute(60))
     assert len(hook.bodies("/late")) == 1
+
+
+LOGS = """
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from spark_jobs.alerts import notebook
+from spark_jobs.alerts.tell import tell
+from spark_jobs.settings import Settings
+from tests.checks.test_alerts import found
+for hour, passed in ((9, False), (12, True)):
+    store = partial(notebook.change, Path("alerts.json"))
+    tell(store, [found(("a", passed))], Settings(environment="prod"), datetime(2026, 11, 20, hour, 12, tzinfo=UTC))
+"""
+
+
+def test_the_log_of_a_job_shows_what_opened_and_what_was_resolved(tmp_path):
+    """A job sets up no logging, so it shows warnings alone."""
+    environment = os.environ | {"PYTHONPATH": str(PROJECT)}
+    job = [sys.executable, "-c", LOGS]
+    shown = subprocess.run(
+        job, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True
+    ).stderr
+    opened, resolved = shown.splitlines()
+    assert opened.startswith("alert: prod:marts.orphan_rate:orphan_rate:a: prod/a: inferred from traces: ")
+    assert resolved.startswith("resolved after 3 h: prod:marts.orphan_rate:orphan_rate:a: prod/a: inferred")
+
+
+def minutes_to(time: str) -> int:
+    return round((datetime.fromisoformat(time) - datetime.now(UTC)) / timedelta(minutes=1))
 
 
 def test_the_old_end_of_a_fault_that_is_back_resolves_nothing(hook):
@@ -112,14 +138,14 @@ def test_the_old_end_of_a_fault_that_is_back_resolves_nothing(hook):
     tell(store, [found(("a", False), ("b", True))], ours, minute(10))
     tell(store, [found(("a", False), ("b", True))], ours, minute(15))
     first, second = (
-        [(alert["labels"]["entity"], alert["endsAt"]) for alert in body]
+        [(alert["labels"]["entity"], minutes_to(alert["endsAt"])) for alert in body]
         for body in hook.bodies("/api/v2/alerts")
     )
-    assert first == [("a", minute(25).isoformat()), ("b", minute(10).isoformat())]
-    assert second == [("a", minute(30).isoformat())]
+    assert first == [("a", 15), ("b", 0)]
+    assert second == [("a", 15)]
     assert [body["title"].partition(":")[0] for body in hook.bodies("/chat")] == [
-        "[RESOLVED] prod orphan_rate b",
-        "[CRITICAL] prod orphan_rate a",
+        "[RESOLVED] prod/b",
+        "[WARNING] prod/a",
     ]
 
 

@@ -55,7 +55,7 @@ def test_a_task_that_ends_lets_nothing_out_that_a_job_holds_back(told, watched):
         ours = watched.model_copy(update={"alerts": alerts})
         rounds.tell_of([silent], ours, "watchdog", datetime.now(UTC))
         tasks.ended(ours, "d/t", True, "its log", "r1", datetime.now(UTC))
-        assert [body["title"].split()[2] for body in hook.bodies("/chat")] == ["task_failed"]
+        assert [body["title"] for body in hook.bodies("/chat")] == ["[CRITICAL] local: task d/t failed"]
     book.change(watched, lambda alerts: [])
 
 

@@ -1,7 +1,9 @@
-"""Messages whose records retention has dropped stay in the marts as they are."""
+"""Messages whose records retention has dropped stay in the marts as they are, unless they are erased."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime, timedelta
 
@@ -9,6 +11,8 @@ import pytest
 from pyspark.sql import Row
 
 from spark_jobs import tables
+from spark_jobs.erasure.marts import erase_from_marts
+from spark_jobs.erasure.rules import Kind, Rule, digest
 from spark_jobs.publish import branches, models
 from spark_jobs.publish.inputs import DBT_PROJECT
 from spark_jobs.publish.marts import recover
@@ -16,6 +20,18 @@ from tests.dbt.events import NOON, at
 from tests.dbt.story import DAY, HOUR
 
 WIDE = "lasting"
+
+
+@contextmanager
+def on_a_branch(marts, catalog) -> Iterator[None]:
+    """What is written is seen within, and gone after it."""
+    branch = f"{branches.PREFIX}dropped"
+    branches.create(marts, catalog, branches.audited_tables(catalog), branch)
+    try:
+        with branches.writing_to(marts, branch, {}):
+            yield
+    finally:
+        recover(marts, catalog)
 
 
 @pytest.fixture
@@ -41,15 +57,45 @@ def test_a_context_that_changes_makes_none_of_them_anew(marts, catalog, inputs, 
     def affected(kept_from: datetime | None) -> set[str]:
         """The messages that the next run would make anew."""
         run = replace(inputs, change_seq_from=inputs.change_seq_to, kept_from=kept_from)
-        branch = f"{branches.PREFIX}dropped"
-        branches.create(marts, catalog, branches.audited_tables(catalog), branch)
-        try:
-            with branches.writing_to(marts, branch, {}):
-                done = models.dbt("run", run, state, DBT_PROJECT, "--select", "+int_affected_messages")
+        with on_a_branch(marts, catalog):
+            done = models.dbt("run", run, state, DBT_PROJECT, "--select", "+int_affected_messages")
             assert done.passed, (done.error, done.failures)
             return {row.life for row in marts.table("lake.changes.int_affected_messages").collect()}
-        finally:
-            recover(marts, catalog)
 
     assert affected(None) == set(unconsumed)
     assert affected(noon) == {msg_id for msg_id, hour in unconsumed.items() if hour >= noon}
+
+
+def rows_of_the_marts(marts, catalog) -> dict[str, set[str]]:
+    return {
+        table: {str(row.asDict(recursive=True)) for row in marts.table(f"lake.{table}").collect()}
+        for table in branches.audited_tables(catalog)
+    }
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "word", "tables_with_it"),
+    [
+        (Kind.MSG_ID, "second_time", "'second_time'", 3),
+        (Kind.GROUP, "everyone", "'everyone'", 10),
+        (Kind.KEY, "customer-4711", "'second_time'", 3),  # the message that has the key
+    ],
+)
+def test_an_erasure_takes_the_kept_rows_that_name_it_and_no_others(
+    marts, catalog, kind, text, word, tables_with_it
+):
+    everywhere = branches.audited_tables(catalog)
+    published = rows_of_the_marts(marts, catalog)
+    with on_a_branch(marts, catalog):
+        marts.sql(
+            "update lake.marts.fct_sends set keys = 'order-1 customer-4711' where msg_id = 'second_time'"
+        )
+        before = rows_of_the_marts(marts, catalog)
+        erase_from_marts(marts, everywhere, Rule("other", kind, "salt", digest("salt", text)))
+        assert rows_of_the_marts(marts, catalog) == before
+        erase_from_marts(marts, everywhere, Rule("test", kind, "salt", digest("salt", text)))
+        after = rows_of_the_marts(marts, catalog)
+    named = {table: {row for row in rows if word in row} for table, rows in before.items()}
+    assert sum(bool(rows) for rows in named.values()) >= tables_with_it
+    assert {table: rows - after[table] for table, rows in before.items()} == named
+    assert rows_of_the_marts(marts, catalog) == published

@@ -106,7 +106,7 @@ def without_a_view_by_day(manifest: Manifest) -> Iterator[str]:
     """Marts by hour that no view sums to days."""
     names = {node["name"] for node in nodes(manifest, "model").values()}
     for key, node in nodes(manifest, "model").items():
-        by_hour = layer(manifest, key) == "mart" and node["config"].get("replaces") == "hour"
+        by_hour = layer(manifest, key) == "mart" and "hour" in (node["config"].get("replaces") or "")
         if by_hour and f"{node['name']}_daily" not in names:
             yield node["name"]
 

@@ -17,6 +17,7 @@ from sandbox.record import Record, read_record
 from sandbox.releases import OLDER
 from sandbox.scenarios import TRACE_TOPICS
 from sandbox.traffic import generate
+from spark_jobs.home import keep_private
 from spark_jobs.settings import PROJECT, Cluster, Settings
 
 MESSAGES = 400
@@ -45,6 +46,7 @@ class World:
 @pytest.fixture(scope="package")
 def world(tmp_path_factory) -> Iterator[World]:
     home = tmp_path_factory.mktemp("e2e")
+    keep_private(home)  # as the demo does, before the broker writes below it
     with rocketmq(home / "sandbox", stop_in_order=False) as sandbox:
         cluster = Cluster(name="demo", namesrv=[sandbox.namesrv], trace_topics=list(TRACE_TOPICS))
         # The demo's short limits are for the DAGs alone: other tests of this process have their own.

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
+import stat
 import subprocess
+import sys
 
 from sandbox.scenarios import TRACE_TOPICS
 from spark_jobs.settings import PROJECT
@@ -19,9 +22,48 @@ def test_make_run(world):
     }
 
 
+def test_nobody_else_can_read_what_a_run_leaves(world):
+    """Keys of messages are in the tables, the logs and the files of the broker."""
+    home = world.settings.home
+    found = [home, *home.rglob("*")]
+    assert {path.name for path in found} >= {
+        "catalog.db",
+        "trace_messages",
+        "airflow.db",
+        "trace_ingest.log",
+        "commitlog",
+    }
+    open_to_others = [
+        f"{stat.S_IMODE(path.lstat().st_mode):o} {path}"
+        for path in found
+        if not path.is_symlink() and path.lstat().st_mode & 0o077
+    ]
+    assert open_to_others == []
+
+
 def test_make_run_without_a_cluster_says_what_is_missing(tmp_path):
     environment = os.environ | {"TRACE_HOME": str(tmp_path)}
     environment.pop("TRACE_SETTINGS", None)
     called = subprocess.run(["make", "run"], cwd=PROJECT, env=environment, capture_output=True, text=True)
     assert called.returncode != 0
     assert "make run NAMESRV=host:port" in called.stderr
+
+
+def test_two_builds_of_the_marts_at_once_are_made_one_after_the_other(world):
+    """Both by hand: no pool of Airflow's holds them apart."""
+    command = [sys.executable, "-m", "spark_jobs.marts", "--full-refresh", "--run-id"]
+    both = [
+        subprocess.Popen(
+            [*command, name],
+            env=world.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        for name in ("one", "other")
+    ]
+    said = [process.communicate(timeout=1200)[0] for process in both]
+    assert [process.returncode for process in both] == [0, 0], "\n".join(said)
+    waited = [text for text in said if "builds the marts: waiting for it" in text]
+    assert len(waited) == 1
+    assert re.search(r"`marts` \(pid \d+, since \d\d:\d\d:\d\d\) builds the marts", waited[0])

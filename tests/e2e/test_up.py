@@ -5,23 +5,32 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sqlite3
 import stat
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import httpx
 import pytest
 
+from sandbox import leash
+from sandbox.home_lock import lock_file
 from sandbox.scheduler import PASSWORDS, Airflow, password_of
 from sandbox.traffic import generate
 from sandbox.up import State
+from spark_jobs.alerts import tasks
+from spark_jobs.file_lock import processes_with
+from tests.checks.loopback import alertmanager, needs_alertmanager, receiver
 from tests.e2e.conftest import World
 from tests.lineage_sink import Event, Sink, wrote
 
 RUN_SECONDS = 1200
+INTERVAL = 20  # of the watchdog; Alertmanager keeps an alert for three
 PORT = 20_917
 WAITING = """
 from datetime import UTC, datetime
@@ -65,21 +74,37 @@ def bundles(**folders: str | None) -> str:
 
 
 @pytest.fixture(scope="module")
-def airflow(world, sink, tmp_path_factory) -> Iterator[Airflow]:
+def killed_run(world) -> str:
+    """The id of the run that a killed `make run` left unfinished in Airflow's database."""
+    return left_by_a_killed_run(world)
+
+
+@pytest.fixture(scope="module")
+def alertmanager_url(tmp_path_factory) -> Iterator[str]:
+    with receiver() as hook, alertmanager(tmp_path_factory.mktemp("am"), hook.url, "1m") as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def airflow(world, sink, killed_run, alertmanager_url, tmp_path_factory) -> Iterator[Airflow]:
     """A running Airflow with one more DAG, logged in to as its owner would; it tells a sink of lineage."""
     more = tmp_path_factory.mktemp("dags")
     (more / "waiting.py").write_text(WAITING)
     environment = {
         "AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_CONFIG_LIST": bundles(project=None, more=str(more)),
         "TRACE_LINEAGE__URL": f"http://127.0.0.1:{sink.port}",
+        "TRACE_ALERTS__ALERTMANAGER": json.dumps([alertmanager_url]),
+        "TRACE_ALERTS__INTERVAL_SECONDS": str(INTERVAL),
     }
     generate(world.sandbox.namesrv, 20, world.traffic)  # something for the first run
     home = world.settings.home / "airflow"
-    (home / "up.lock").write_text(str(os.getpid()))  # of a process that is long gone: no lock is on it
+    # Of a `make up` that is long gone, and whose pids are others' now.
+    (home / "up.json").write_text(json.dumps({"serve": os.getpid(), "ready": True, "components": {}}))
     started = make(world, "up", **environment)
     try:
         assert started.returncode == 0, started.stdout + started.stderr
         assert str(home / PASSWORDS) in started.stdout
+        assert "warning: nothing outside this machine notices when it is off" in started.stdout
         assert password_of(home) not in started.stdout + State(world.settings).log.read_text()
         found = Airflow(f"http://127.0.0.1:{PORT}")
         found.log_in(password_of(home))
@@ -107,6 +132,61 @@ def first_run(airflow: Airflow) -> str:
     return runs[0]["dag_run_id"]
 
 
+def left_by_a_killed_run(world: World) -> str:
+    """Kill `make run` while it reads; what else wants the folder meanwhile is refused with one line."""
+    environment = world.environment | {"PYTHONUNBUFFERED": "1"}
+    command = [sys.executable, "-m", "sandbox.pipeline", "--namesrv", world.sandbox.namesrv]
+    log = world.settings.home / "logs" / "trace_ingest.log"
+    log.unlink()
+    before = started_by_test(world)
+    first = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        until = time.monotonic() + 120
+        while not (new := started_by_test(world) - before):
+            assert first.poll() is None
+            assert time.monotonic() < until, "no DAG run started"
+            time.sleep(0.5)
+        size = log.stat().st_size
+        second = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+        assert second.returncode not in (0, None)
+        (line,) = second.stderr.splitlines()
+        assert line.startswith(f"`make run` (pid {first.pid}, since ")
+        assert line.endswith(f") is using {world.settings.home}: wait for it, or end it with Ctrl-C")
+        refused = make(world, "up")
+        assert refused.returncode == 1
+        assert refused.stdout.strip() == line
+        assert log.stat().st_size >= size, "the second wrote into the log of the first"
+    finally:
+        first.kill()
+        first.wait()
+    (run,) = new
+    return run
+
+
+def started_by_test(world: World) -> set[str]:
+    """The runs of `airflow dags test trace_ingest` that Airflow takes for running."""
+    with closing(sqlite3.connect(world.settings.home / "airflow" / "airflow.db")) as database:
+        rows = database.execute(
+            "select run_id from dag_run where dag_id = 'trace_ingest' and state = 'running'"
+        )
+        return {run for (run,) in rows}
+
+
+def test_what_a_killed_make_run_left_is_failed_and_not_resumed(world, airflow, killed_run):
+    runs = {run["dag_run_id"]: run["state"] for run in airflow.runs("trace_ingest")}
+    assert runs[killed_run] == "failed"
+    states = airflow.task_states("trace_ingest", killed_run)
+    assert not set(states.values()) & {"running", "queued", "scheduled", "up_for_retry", None}, states
+
+
+def test_nothing_else_starts_before_the_api_server_answers(world, airflow):
+    lines = State(world.settings).log.read_text().splitlines()
+    started = [line.split(" INFO ")[1].partition(":")[0] for line in lines if ": started (pid" in line]
+    assert started == ["api-server", "scheduler", "dag-processor", "triggerer"]
+    at = [datetime.fromisoformat(line[:19]) for line in lines if ": started (pid" in line]
+    assert at[1] - at[0] > timedelta(seconds=2), "no api-server answers so soon"
+
+
 def test_up_is_healthy_with_its_triggerer_and_says_so_when_asked_again(world, airflow):
     assert airflow.health()["triggerer"] == "healthy"
     again = make(world, "up")
@@ -120,6 +200,17 @@ def test_nobody_looks_without_the_password_which_only_its_owner_can_read(world, 
     assert stat.S_IMODE(passwords.stat().st_mode) == 0o600
     for page in ("/api/v2/dags", "/trace-warehouse/alerts", "/trace-warehouse/runs/trace_ingest/any"):
         assert httpx.get(airflow.url + page).status_code == 401, page
+
+
+def test_a_browser_without_a_login_comes_to_the_login_and_from_there_back_to_the_page(world, airflow):
+    browser, page = {"Accept": "text/html"}, "/trace-warehouse/alerts?from=mail"
+    login = httpx.get(airflow.url + page, headers=browser, follow_redirects=True)
+    assert login.status_code == 200
+    assert (login.url.path, login.url.params["next"]) == ("/auth/login", page)
+    assert airflow.page(login.url.params["next"]).status_code == 200
+    # What another site may put there, Airflow refuses.
+    elsewhere = httpx.get(f"{airflow.url}/api/v2/auth/login", params={"next": "https://evil.example/"})
+    assert elsewhere.status_code == 400
 
 
 def test_a_rocketmq_connection_has_a_form_and_can_be_tested(world, airflow):
@@ -190,22 +281,98 @@ def test_a_sensor_waits_in_the_triggerer_until_messages_come(world, airflow):
     assert all(queue.startswith("demo/") for queue in unread)
 
 
-def test_a_component_that_dies_is_named(world, airflow):
-    os.kill(State(world.settings).read()["pids"]["triggerer"], signal.SIGKILL)
+def components(world: World) -> dict[str, dict]:
+    return State(world.settings).read()["components"]
+
+
+def until_healthy(world: World, seconds: float = 120) -> None:
+    until = time.monotonic() + seconds
+    while any(each["state"] != "healthy" for each in components(world).values()):
+        assert time.monotonic() < until, components(world)
+        time.sleep(0.5)
+
+
+@needs_alertmanager
+def test_a_dead_scheduler_is_restarted_and_resolves_no_alert(world, airflow, alertmanager_url):
+    """The watchdog runs in the Airflow that it watches. A task that failed is an open alert of the lake meanwhile."""
+
+    def active() -> dict[str, str]:
+        found = httpx.get(f"{alertmanager_url}/api/v2/alerts", params={"active": True}).json()
+        return {each["labels"].get("entity", ""): each["startsAt"] for each in found}
+
+    tasks.ended(world.settings, "any/task", True, "its log", "any", datetime.now(UTC))
+    until = time.monotonic() + 240
+    while "any/task" not in (since := active()):  # the watchdog sends it
+        assert time.monotonic() < until, since
+        time.sleep(1)
+    first = components(world)["scheduler"]["pid"]
+    os.kill(first, signal.SIGKILL)
+    until = time.monotonic() + 4 * INTERVAL
+    while time.monotonic() < until:
+        assert active()["any/task"] == since["any/task"], "it was resolved"
+        time.sleep(1)
+    until_healthy(world)
+    scheduler = components(world)["scheduler"]
+    assert scheduler["pid"] != first
+    assert (scheduler["restarts"], scheduler["last_end"]) == (1, "ended with code -9")
+    assert make(world, "status").returncode in (0, 1)  # 1 while the alert of the silence stands
+    tasks.ended(world.settings, "any/task", False, "its log", "any", datetime.now(UTC))
+
+
+def test_up_repairs_what_does_not_run(world, airflow):
+    """A component is dead; then the supervisor is, and so is what would end the components with it."""
+    until_healthy(world)
+    first = components(world)["triggerer"]["pid"]
+    os.kill(first, signal.SIGKILL)
     until = time.monotonic() + 30
-    while (shown := make(world, "status")).returncode == 0:
-        assert time.monotonic() < until, shown.stdout
-    assert "triggerer: read the log" in shown.stdout
+    while components(world)["triggerer"]["state"] == "healthy":
+        assert time.monotonic() < until
+        time.sleep(0.2)
+    shown = make(world, "status")
+    assert shown.returncode == 1
+    assert "ended with code -9" in shown.stdout
+    again = make(world, "up")
+    assert again.returncode == 0, again.stdout
+    assert "triggerer: " in again.stdout
+    assert f"up again: {airflow.url}" in again.stdout
+    assert components(world)["triggerer"]["pid"] != first
+
+
+def test_up_replaces_a_supervisor_that_was_killed_and_ends_what_it_left(world, airflow):
+    state = State(world.settings)
+    before = {each["pid"] for each in components(world).values()}
+    leashes = [
+        pid
+        for leader in before
+        for pid in leash.session_of(leader)
+        if b"leash.py" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    ]
+    assert len(leashes) == len(before)
+    killed = state.supervisor()
+    for pid in (*leashes, killed):
+        os.kill(pid, signal.SIGKILL)
+    until = time.monotonic() + 10
+    while state.supervisor() is not None:
+        assert time.monotonic() < until
+        time.sleep(0.1)
+    assert "still run" in make(world, "status").stdout
+    again = make(world, "up")
+    assert again.returncode == 0, again.stdout
+    assert f"`make up` (pid {killed}" in again.stdout
+    assert "ending the processes that it left" in again.stdout
+    assert not [pid for leader in before for pid in leash.session_of(leader)]
+    assert not before & {each["pid"] for each in components(world).values()}
 
 
 def test_down_ends_all_of_it_and_nothing_else(world, airflow):
     state = State(world.settings)
+    file = lock_file(world.settings.home)
     bystander = subprocess.Popen(["sleep", "600"], start_new_session=True)
     try:
-        assert state.left_over()
+        assert len(processes_with(file)) >= 9, "the supervisor, four components and their leashes"
         assert make(world, "down").returncode == 0
-        assert state.left_over() == []
-        assert state.holder() is None
+        assert processes_with(file) == []
+        assert state.user() is None
         assert bystander.poll() is None
         assert world.sandbox.broker_pid  # raises where the broker is gone
     finally:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import pytest
 
 from spark_jobs import erase, marts, tables
+from spark_jobs.maintenance.retention import drop_old_rows
 from spark_jobs.merge import merge_all
+from spark_jobs.settings import Upkeep
 from tests.maintenance.files import holding
 from tests.spark.stored import messages, planned, write
 
@@ -46,9 +50,42 @@ def test_no_file_holds_it(built, settings):
     arguments = ["--cluster", "c", "--msg-id", TEXT]
     assert erase.main([*arguments, "--dry-run"]) == 0
     assert holding(settings.home, TEXT) == before
-    assert erase.main(arguments) == 0
+    assert erase.main([*arguments, "--yes"]) == 0
     assert holding(settings.home, TEXT) == []
     assert {row.msg_id for row in built.table("lake.marts.fct_messages").collect()} == {"OTHER0001"}
     assert built.table(tables.RAW.full_name).count() == 2
     assert built.table(tables.ERASURES.full_name).where("completed_at is null").isEmpty()
     assert marts.main([]) == 0, "the next build goes on from main"
+
+
+NEXT_DAY = 10  # the offset from which the queue of `stored` is in the next day
+
+
+@pytest.mark.timeout(1800)
+def test_rows_of_the_marts_whose_records_are_gone_stay_but_for_those_that_name_it(
+    lake, settings, monkeypatch
+):
+    monkeypatch.setenv("TRACE_HOME", str(settings.home))
+    rows = messages(lake, 0, 1, body(TEXT)).union(messages(lake, 1, 2, body("OTHER0001")))
+    again = messages(lake, 2, NEXT_DAY, body("OTHER0002")).union(
+        messages(lake, NEXT_DAY, NEXT_DAY + 1, body(TEXT))
+    )
+    write(lake, settings, rows.union(again), planned(0, NEXT_DAY + 1), "run")
+    merge_all(lake, settings, "run")
+    assert marts.main([]) == 0
+    day_after = datetime(2026, 11, 22, 13, tzinfo=UTC)
+    for table in (tables.RAW, tables.EVENTS):
+        drop_old_rows(
+            lake, settings, table.name, Upkeep(tables="*", retention_days=1), day_after, "retention"
+        )
+    assert lake.table(tables.RAW.full_name).count() == 1
+
+    assert marts.main(["--full-refresh"]) == 0
+    assert {row.msg_id for row in lake.table("lake.marts.fct_messages").collect()} == {
+        *("OTHER0001", "OTHER0002", TEXT)
+    }
+    assert erase.main(["--cluster", "c", "--msg-id", TEXT]) == 0
+    assert {row.msg_id for row in lake.table("lake.marts.fct_messages").collect()} == {
+        *("OTHER0001", "OTHER0002")
+    }
+    assert holding(settings.home, TEXT) == []

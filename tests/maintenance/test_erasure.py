@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -23,7 +24,7 @@ from spark_jobs.trace.layouts import LAYOUTS
 from tests import lakes
 from tests.checks.world import add
 from tests.maintenance.files import holding
-from tests.spark.stored import messages, planned, write
+from tests.spark.stored import messages, planned, stored, write
 
 S, R = "\x01", "\x02"
 TEXT = "Grün-4711-VICTIM"
@@ -352,8 +353,71 @@ def test_an_erasure_is_complete_only_where_nothing_of_it_came_back(filled, setti
 
     before = completed()
     monkeypatch.setattr(job, "forget", once_after(real, come_back))
-    assert job.main(["--cluster", "c", "--key", text]) == 1
+    assert job.main(["--cluster", "c", "--key", text, "--yes"]) == 1
     assert "not done: 1 messages, 0 records" in capfd.readouterr().err
     assert completed() == before
-    assert job.main(["--cluster", "c", "--key", text]) == 0
+    assert job.main(["--cluster", "c", "--key", text, "--yes"]) == 0
     assert completed() == before + 1
+
+
+@pytest.fixture
+def at_terminal(monkeypatch, settings):
+    """Answer the question on a terminal; returns what calls the job so."""
+    monkeypatch.setenv("TRACE_HOME", str(settings.home))
+
+    def call(answer: str, *arguments: str) -> int:
+        master, slave = os.openpty()
+        with os.fdopen(slave) as terminal, monkeypatch.context() as patch:
+            patch.setattr("sys.stdin", terminal)
+            os.write(master, answer.encode())
+            try:
+                return job.main([*arguments])
+            finally:
+                os.close(master)
+
+    return call
+
+
+def test_an_erasure_shows_what_it_will_erase_and_asks(filled, settings, at_terminal, monkeypatch, capfd):
+    """Only a yes erases; what is shown is that which is erased, in the key's own text."""
+    first, text = next_offset(filled, settings), "order$42[red]"
+    body = record(keys=text, group="ns%mail") + record(keys=text, group="ledger") + record(keys="order2")
+    write(filled, settings, messages(filled, first, first + 2, body), planned(first, first + 2), "run")
+    assert merge_all(filled, settings, "merge") == 6
+    monkeypatch.setattr(job, "rebuild_marts", lambda *_: True)
+    arguments = ("--cluster", "c", f"--key={text}")
+    begun, ended = (datetime.fromtimestamp(stored(n) / 1000, UTC) for n in (first, first + 1))
+
+    def rules_booked() -> int:
+        return filled.table(tables.ERASURES.full_name).count()
+
+    rules_before = rules_booked()
+    for answer in ("n\n", "\n", "\x04"):
+        assert at_terminal(answer, *arguments) == 1
+        said = " ".join(capfd.readouterr().err.split())
+        assert f"to erase: key {text!r} of cluster 'c'" in said
+        assert "messages 2 of lake.raw.trace_messages" in said
+        assert "records 4 in those messages; 4 rows of lake.events.trace_records, 0 of lake.ops" in said
+        assert "groups ledger (2), ns%mail (2)" in said
+        assert f"stored {begun:%Y-%m-%d %H:%M:%S} to {ended:%Y-%m-%d %H:%M:%S} UTC" in said
+        assert "Erase this?" in said
+        assert "nothing was erased" in said
+    assert rules_booked() == rules_before
+    assert at_terminal("y\n", *arguments) == 0
+    assert "took 4 records out of 2 messages" in capfd.readouterr().err
+    left = filled.table(tables.EVENTS.full_name).where(f"queue_offset >= {first}").collect()
+    assert {row["keys"] for row in left} == {"order2"}
+
+
+def test_without_a_terminal_an_erasure_needs_a_yes(settings, monkeypatch, capfd):
+    """Before anything is started."""
+    monkeypatch.setenv("TRACE_HOME", str(settings.home))
+    monkeypatch.setattr(job, "session", lambda *_: pytest.fail("it began"))
+    with open(os.devnull) as nothing:
+        monkeypatch.setattr("sys.stdin", nothing)
+        with pytest.raises(SystemExit) as ended:
+            job.main(["--cluster", "c", "--key", "k"])
+    assert ended.value.code == 2
+    said = capfd.readouterr().err
+    assert "YES=1" in said
+    assert "nothing was erased" in said

@@ -84,11 +84,13 @@ def test_nothing_is_said_of_queues_whose_broker_cannot_be_asked(watched):
     assert headroom.failures == []
 
 
-def test_of_a_topic_that_was_made_anew_all_is_unread(lake, watched):
+def test_of_a_topic_that_was_recreated_no_lag_is_told_and_all_of_it_is_unread(lake, watched):
     """Read to far behind its end, in another life of it."""
     book(lake, {UNREAD: Position(LONG_COUNT + 50_000, store_time=1), READ: Position(1000, store_time=1)})
     by_queue, _ = results("lag", watched, datetime.now(UTC))
-    assert (by_queue[str(UNREAD)].value, by_queue[str(READ)].value) == (LONG_COUNT, 0)
+    assert (by_queue[str(UNREAD)].passed, by_queue[str(UNREAD)].value) == (False, None)
+    assert f"make ingest-reset QUEUE={UNREAD}" in by_queue[str(UNREAD)].detail
+    assert by_queue[str(READ)].value == 0
     by_queue, _ = results("retention_headroom", watched, datetime.now(UTC) + timedelta(hours=70))
     assert by_queue[str(UNREAD)].value == pytest.approx(2, abs=0.2)
     assert by_queue[str(UNREAD)].passed is False

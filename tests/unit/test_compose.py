@@ -7,6 +7,7 @@ import re
 import pytest
 import yaml
 
+from sandbox.scheduler import OUTLAST_THE_API_SERVER
 from spark_jobs.settings import PROJECT, Settings
 
 COMPOSE = yaml.safe_load((PROJECT / "docker-compose.yml").read_text())
@@ -31,6 +32,22 @@ def test_airflow_is_there_with_all_its_components():
 def test_what_keeps_running_has_a_health_check_and_is_started_again(name):
     assert SERVICES[name]["healthcheck"]["test"][0] == "CMD"
     assert SERVICES[name]["restart"] == "unless-stopped"
+
+
+def test_what_runs_tasks_starts_when_the_api_server_answers():
+    for name in ("scheduler", "dag-processor", "triggerer"):
+        assert SERVICES[name]["depends_on"] == {
+            "init": {"condition": "service_completed_successfully"},
+            "api-server": {"condition": "service_healthy"},
+        }, name
+    check = SERVICES["api-server"]["healthcheck"]
+    assert int(check["interval"].removesuffix("s")) <= 5, "the others wait for it"
+    assert "/api/v2/monitor/health" in check["test"][-1]
+    assert "timeout=" in check["test"][-1]
+
+
+def test_tasks_outlast_a_restart_of_the_api_server():
+    assert OUTLAST_THE_API_SERVER.items() <= SERVICES["scheduler"]["environment"].items()
 
 
 def test_ports_are_on_loopback():
@@ -69,3 +86,15 @@ def test_what_is_mounted_is_there():
     mounts = [v for of in SERVICES.values() for v in of.get("volumes", []) if v.startswith("./")]
     assert mounts
     assert all((PROJECT / mount.split(":")[0]).exists() for mount in mounts)
+
+
+def test_what_the_containers_write_is_their_users_alone():
+    image = (PROJECT / "Dockerfile").read_text()
+    assert 'ENTRYPOINT ["sh", "-c", "umask 077; exec \\"$@\\"", "--"]' in image
+    assert "install -d -m 0700 -o trace -g trace /var/lib/trace" in image
+    for service, of in SERVICES.items():
+        if service != "postgres":
+            permissions = {name: value for name, value in of["environment"].items() if "_PERMISSIONS" in name}
+            assert set(permissions.values()) == {"0o700", "0o600"}, (
+                "Airflow sets the modes of its logs itself"
+            )

@@ -13,8 +13,10 @@ select
   hash_low,
   hour
 from hours
-{% if is_change_run() %}
-  left anti join {{ working_table('int_known_hours') }} using (hash_high, hash_low, hour)
+{% if replaces_a_part() %}
+  left anti join
+    {{ working_table('int_known_hours') if is_change_run() else published('int_message_hours') }}
+    using (hash_high, hash_low, hour)
 {% endif %}
 -- So that the first of the two numbers takes no place in a file.
 sort by hash_high

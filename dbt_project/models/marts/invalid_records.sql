@@ -1,5 +1,5 @@
 -- One row a reason, client and hour of the store time: (cluster, client, hour, reason_class, reason), of Invalid records.
-{{ config(partition_by='days(hour)', replaces='hour') }}
+{{ config(partition_by='days(hour)', replaces='hour_of_records') }}
 select
   cluster,
   client,
@@ -11,5 +11,5 @@ select
   min(store_time) as first_stored_at,
   max(store_time) as last_stored_at,
   make_valid_utf8(cast(substring(min_by(raw, place), 1, 200) as string)) as sample
-from {{ ref('int_invalid_records') }}
+from {{ in_hours_of('affected', ref('int_invalid_records')) }}
 group by cluster, client, hour, reason_class, invalid_reason

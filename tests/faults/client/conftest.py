@@ -39,7 +39,7 @@ def mortal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mortal]:
     folder = Path(tmp_path_factory.mktemp("mortal"))
     first = folder / "first"
     first.mkdir()
-    second = _nameserver(folder / "second")
+    second = lone_nameserver(folder / "second")
     second.start_namesrv()
     conf = {
         **BUSY_MACHINE,
@@ -85,7 +85,7 @@ def sealed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sealed]:
         "-Dtls.server.authClient=true",
         f"-Dtls.server.trustCertPath={ca.certificate}",
     ]
-    nameserver = _nameserver(folder / "nameserver", options)
+    nameserver = lone_nameserver(folder / "nameserver", options)
     nameserver.start_namesrv()
     try:
         with rocketmq(
@@ -102,7 +102,7 @@ def sealed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sealed]:
         nameserver.kill()
 
 
-def _nameserver(folder: Path, java_options: Sequence[str] = ()) -> Sandbox:
+def lone_nameserver(folder: Path, java_options: Sequence[str] = ()) -> Sandbox:
     """A nameserver alone, not started yet."""
     (folder / "tmp").mkdir(parents=True)
     return Sandbox(

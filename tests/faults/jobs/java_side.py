@@ -89,6 +89,9 @@ class Commands:
             self._producer.start()
         make, target = self._class("common.message.Message"), self._class("common.message.MessageQueue")
         where = target(topic, broker, queue)
+        # It asks for the address of a broker only once; another module's broker may have had the same name.
+        client = self._producer.getDefaultMQProducerImpl().getMqClientFactory()
+        client.updateTopicRouteInfoFromNameServer(topic)
         small = []
         for number in range(first, first + count):
             content = body(number)

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from sandbox.broker import TRACE_TOPIC, Sandbox, rocketmq
 from spark_jobs import catalog
+from spark_jobs.alerts.alert import advance
+from spark_jobs.checks import check as checks
+from spark_jobs.checks.evaluate import evaluate
+from spark_jobs.checks.registry import BY_NAME
 from spark_jobs.settings import Cluster, Settings
 from spark_jobs.tables import RAW
 from tests.faults.jobs.world import CLUSTER, Run, World
@@ -79,6 +84,34 @@ def test_who_may_not_read(guarded_world: World, name: str, secret: str, says: st
     assert guarded_world.rows(RAW, "queue_offset") == []
     assert secret not in run.output
     assert files_that_hold(guarded_world.settings.home, secret) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "secret", "says"),
+    [
+        ("reader", WRONG, "does not accept the credentials"),
+        ("nobody", WRONG, "does not accept the credentials"),
+        ("stranger", SECRETS["stranger"], "does not permit reading"),
+    ],
+    ids=["wrong-secret", "unknown-user", "no-permission"],
+)
+def test_the_alert_says_once_what_is_refused(
+    guarded_world: World, monkeypatch, name: str, secret: str, says: str
+):
+    """As when a key or a permission was changed while all of it runs."""
+    monkeypatch.setenv("FAULTS_ACCESS_KEY", name)
+    monkeypatch.setenv("FAULTS_SECRET_KEY", secret)
+    clusters = [Cluster(name=CLUSTER, namesrv=[guarded_world.sandbox.namesrv], credentials_env="FAULTS")]
+    home = guarded_world.settings.home
+    home.mkdir()
+    run = checks.Run(Settings(home=home, environment="prod", clusters=clusters), datetime.now(UTC))
+    (alert,) = advance([], evaluate([BY_NAME["lag"]], run), run.settings, run.now)
+    refused = (
+        f"prod/{CLUSTER}: could not be checked: lag: broker {guarded_world.sandbox.broker_name} {says}: "
+    )
+    assert alert.summary.startswith(refused)
+    assert alert.description.count(says) == 1
+    assert secret not in alert.description
 
 
 def test_who_may_read(guarded_world: World):

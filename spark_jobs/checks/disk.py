@@ -1,0 +1,161 @@
+"""Room on the disks that a run on this machine writes to. It needs neither the lake nor Spark."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from spark_jobs.checks.check import Measured, Run
+from spark_jobs.settings import Settings
+
+# Samples of a disk that are kept, and the least time between two of them and for a growth, seconds.
+SAMPLES = 7 * 24
+SAMPLE_SECONDS = 3600.0
+GROWTH_SECONDS = 3600.0
+DAY = 86_400.0
+
+# By entity: unix time and free bytes, oldest first.
+History = Mapping[str, Sequence[tuple[float, int]]]
+
+
+@dataclass(frozen=True)
+class Disk:
+    """A file system, and what of ours is on it.
+
+    Attributes:
+        entity: the first of its places: `home`, `warehouse` or `temporary`.
+        path: of that place.
+        places: in words.
+        free: bytes that may be written.
+        total: bytes.
+        free_share: of the bytes or of the inodes, whichever is less.
+    """
+
+    entity: str
+    path: Path
+    places: tuple[str, ...]
+    free: int
+    total: int
+    free_share: float
+
+
+def disks(settings: Settings) -> list[Disk]:
+    """The file systems of `TRACE_HOME`, of a local warehouse and of temporary files, each once."""
+    places = [("home", "TRACE_HOME", settings.home)]
+    warehouse = urlsplit(settings.warehouse)
+    if warehouse.scheme in ("", "file"):
+        places.append(("warehouse", "the warehouse", Path(unquote(warehouse.path))))
+    # No `tempfile.gettempdir()`: it writes a file to find a folder, and raises where the disk is full.
+    places.append(
+        ("temporary", "temporary files", Path(os.environ.get("TMPDIR") or tempfile.tempdir or "/tmp"))
+    )
+    found: dict[int, Disk] = {}
+    for entity, words, path in places:
+        path = _existing(path)
+        device = path.stat().st_dev
+        if device in found:
+            known = found[device]
+            found[device] = Disk(
+                **{**vars(known), "places": (*known.places, words)},
+            )
+            continue
+        seen = os.statvfs(path)
+        # What is kept for root counts neither as free nor as ours.
+        total = (seen.f_blocks - seen.f_bfree + seen.f_bavail) * seen.f_frsize
+        shares = [seen.f_bavail * seen.f_frsize / total if total else 1.0]
+        if seen.f_files:
+            shares.append(seen.f_favail / seen.f_files)
+        found[device] = Disk(entity, path, (words,), seen.f_bavail * seen.f_frsize, total, min(shares))
+    return list(found.values())
+
+
+def measure(found: Sequence[Disk], history: History, now: datetime) -> list[Measured]:
+    """Per disk: the free share, and how many days it lasts."""
+    return [Measured(disk.entity, disk.free_share, _words(disk, history, now)) for disk in found]
+
+
+def disk_space(run: Run) -> Iterator[Measured]:
+    """Per disk: the free share; remembers it, for the growth, where there is room to."""
+    found = disks(run.settings)
+    file = history_file(run.settings)
+    history = read_history(file)
+    yield from measure(found, history, run.now)
+    write_history(file, with_sample(history, found, run.now))
+
+
+def days_left(disk: Disk, history: History, now: datetime) -> tuple[float, float] | None:
+    """Days until the disk is full, and the days that this is drawn from; None: not known, or it does not grow."""
+    known = [each for each in history.get(disk.entity, ()) if each[0] <= now.timestamp() - GROWTH_SECONDS]
+    if not known:
+        return None
+    (time, free), *_ = known
+    days = (now.timestamp() - time) / DAY
+    return (disk.free / (free - disk.free) * days, days) if free > disk.free else None
+
+
+def with_sample(history: History, found: Sequence[Disk], now: datetime) -> History:
+    """The history, with what was found where the last sample is old enough."""
+    kept = {entity: list(samples) for entity, samples in history.items()}
+    for disk in found:
+        # The clock may have been set back.
+        samples = [each for each in kept.get(disk.entity, []) if each[0] <= now.timestamp()]
+        if not samples or now.timestamp() - samples[-1][0] >= SAMPLE_SECONDS:
+            samples = [*samples, (now.timestamp(), disk.free)][-SAMPLES:]
+        kept[disk.entity] = samples
+    return kept
+
+
+def history_file(settings: Settings) -> Path:
+    return settings.home / "watchdog" / "disk.json"
+
+
+def read_history(file: Path) -> History:
+    """What was remembered; nothing where the file is not there or damaged: the growth is then not known yet."""
+    try:
+        return {
+            str(entity): [(float(time), int(free)) for time, free in samples]
+            for entity, samples in json.loads(file.read_text()).items()
+        }
+    except (OSError, ValueError, TypeError, AttributeError):
+        return {}
+
+
+def write_history(file: Path, history: History) -> None:
+    """Remember, where there is room to."""
+    new = file.with_suffix(f".{os.getpid()}.new")
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        new.write_text(json.dumps(history))
+        os.replace(new, file)
+    except OSError:
+        with suppress(OSError):
+            new.unlink(missing_ok=True)
+
+
+def _words(disk: Disk, history: History, now: datetime) -> str:
+    held = " and ".join((", ".join(disk.places[:-1]), disk.places[-1])) if disk.places[1:] else disk.places[0]
+    said = (
+        f"{disk.free / 1e9:.1f} GB of {disk.total / 1e9:.1f} GB are free on the disk of {held} ({disk.path})"
+    )
+    if disk.free and disk.free_share < disk.free / disk.total * 0.99:
+        said += f", and {disk.free_share:.1%} of its inodes"
+    if left := days_left(disk, history, now):
+        days, drawn_from = left
+        said += f"; at the growth of the last {_span(drawn_from)} it is full in {_span(days)}"
+    return said
+
+
+def _span(days: float) -> str:
+    return f"{days:.1f} days" if days >= 1 else f"{days * 24:.1f} hours"
+
+
+def _existing(path: Path) -> Path:
+    """The path, or the nearest folder above it that is there."""
+    return next(each for each in (path, *path.parents) if each.exists())

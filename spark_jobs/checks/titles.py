@@ -1,0 +1,67 @@
+"""The title of an alert: where it is, what is wrong there, and the value against the limit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from spark_jobs.checks.check import COULD_NOT_BE_CHECKED, QUEUE, Check, Result
+from spark_jobs.text import amount, printable
+
+# Longer names and reasons are cut: the description has them in full.
+LONGEST_NAME = 80
+LONGEST_REASON = 200
+LONGEST = 300
+
+_LABELS = {QUEUE: "{topic} ({broker}, queue {queue})", "cluster": ""}
+
+
+def title(check: Check, result: Result, environment: str) -> str:
+    """What an on-call engineer reads first, such as `prod: 48,211 messages wait on RMQ_SYS_TRACE_TOPIC, limit 10,000`.
+
+    The cluster stands behind the environment where it has another name: `prod/east: …`.
+    """
+    names = _names(check, result.entity)
+    where = [printable(environment, LONGEST_NAME)]
+    if (cluster := names.get("cluster")) and cluster != where[0]:
+        where.append(cluster)
+    return printable(f"{'/'.join(where)}: {_what(check, result, names)}", LONGEST)
+
+
+def _what(check: Check, result: Result, names: Mapping[str, str]) -> str:
+    reason = printable(result.detail.removeprefix(COULD_NOT_BE_CHECKED), LONGEST_REASON)
+    reason = reason or "no reason was given"
+    if result.value is None and not result.never:
+        of = f" of {names['entity']}" if names["entity"] else ""
+        return f"could not be checked: {check.name}{of}: {reason}"
+    if result.value is None:
+        return f"{check.name}: {reason}{_limit(check, result)}"
+    value = amount(result.value, check.unit)
+    if value == amount(result.threshold, check.unit) and result.value != result.threshold:
+        value = f"{'just over' if result.value > result.threshold else 'just under'} {value}"
+    if check.title is None:
+        of = f" {names['entity']}:" if names["entity"] else ""
+        return f"{check.name}:{of} {value}{_limit(check, result)}: {check.definition}"
+    return check.title.format(**names, value=value, detail=reason) + _limit(check, result)
+
+
+def _limit(check: Check, result: Result) -> str:
+    """A check whose limit is 0, without a setting for it, fails for anything at all: that goes without saying."""
+    if check.limit is None and not result.threshold:
+        return ""
+    return f", {'limit' if check.fails == 'above' else 'minimum'} {amount(result.threshold, check.unit)}"
+
+
+def _names(check: Check, entity: str | None) -> dict[str, str]:
+    """The parts of an entity by their names, and `entity`: what is left to name where the cluster is known."""
+    shown = printable(entity or "", LONGEST_NAME)
+    fields = check.entity.split("/") if check.entity else []
+    parts = [printable(part, LONGEST_NAME) for part in (entity or "").split("/", max(0, len(fields) - 1))]
+    if not fields or len(parts) != len(fields):  # also the cluster of a check of queues
+        found = {"cluster": shown} if fields[:1] == ["cluster"] and entity and "/" not in entity else {}
+        return {**dict.fromkeys(fields, shown), **found, "entity": "" if found else shown}
+    names = dict(zip(fields, parts, strict=True))
+    label = _LABELS.get(check.entity or "")
+    if label is None:
+        rest = parts[1:] if fields[0] == "cluster" else parts
+        return names | {"entity": "/".join(rest)}
+    return names | {"entity": label.format(**names)}

@@ -1,0 +1,140 @@
+"""A lock file that says who holds it. The kernel releases it, however its holder ends.
+
+The lock lasts as long as its holder or a child process that was given the open file (`pass_fds`) runs: after `kill -9`
+of the holder the processes that it left still hold it, and `/proc` tells which ones they are.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import IO
+
+# The holder writes its name right after it got the lock.
+NAME_SECONDS = 1.0
+
+
+@dataclass(frozen=True)
+class Holder:
+    """Who took a lock.
+
+    Attributes:
+        command: what the user typed.
+        pid: of the process; 0: not known.
+        started: when the process started, in clock ticks since boot: a later process of the same pid has another.
+        since: when it took the lock, ISO 8601 with the offset of local time.
+    """
+
+    command: str
+    pid: int
+    started: int
+    since: str
+
+    def __str__(self) -> str:
+        if not self.pid:
+            return "an unknown process"
+        return f"`{self.command}` (pid {self.pid}, since {self.since[11:19]})"
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether that process runs, not another of its pid; true of one that is not known."""
+        return not self.pid or start_ticks(self.pid) == self.started
+
+
+class LockedError(RuntimeError):
+    """Another process holds the lock."""
+
+    def __init__(self, file: Path, holder: Holder):
+        super().__init__(f"{holder} holds {file}")
+        self.holder = holder
+
+
+@contextmanager
+def locked(file: Path, command: str) -> Iterator[IO[str]]:
+    """Hold the lock; gives the open file.
+
+    Raises:
+        LockedError: another process holds it.
+        OSError: the file cannot be created.
+    """
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with file.open("a+") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise LockedError(file, _read(lock)) from None
+        started = start_ticks(os.getpid()) or 0
+        me = Holder(command, os.getpid(), started, datetime.now().astimezone().isoformat(timespec="seconds"))
+        with suppress(OSError):  # a full disk: then it is locked by someone unknown
+            lock.truncate(0)
+            lock.write(json.dumps(asdict(me)))
+            lock.flush()
+        try:
+            yield lock
+        finally:
+            with suppress(OSError):  # only a process that was killed leaves its name
+                lock.truncate(0)
+
+
+def holder(file: Path) -> Holder | None:
+    """Who took the lock and left no one else to hold it; None: nobody holds it."""
+    try:
+        with file.open() as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return _read(lock)
+    except FileNotFoundError:
+        pass
+    return None
+
+
+def processes_with(file: Path) -> list[int]:
+    """The processes of this user that have the file open, without the caller."""
+    try:
+        wanted = file.stat()
+    except FileNotFoundError:
+        return []
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it has just ended, or is another user's
+            if int(process.name) != os.getpid() and any(
+                os.path.samestat(os.stat(each), wanted) for each in _open_files(process)
+            ):
+                found.append(int(process.name))
+    return found
+
+
+def start_ticks(pid: int) -> int | None:
+    """When a process started, in clock ticks since boot; None: it does not run."""
+    try:
+        # pid (name) state ppid … starttime is the 22nd; the name may hold spaces and brackets
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return None
+    return None if fields[0] in "ZX" else int(fields[19])
+
+
+def _open_files(process: Path) -> Iterator[Path]:
+    for entry in (process / "fd").iterdir():
+        with suppress(OSError):  # closed meanwhile
+            if os.readlink(entry).startswith("/"):  # no socket or pipe
+                yield entry
+
+
+def _read(lock: IO[str]) -> Holder:
+    until = time.monotonic() + NAME_SECONDS
+    while time.monotonic() < until:
+        lock.seek(0)
+        try:
+            return Holder(**json.loads(lock.read()))
+        except (ValueError, TypeError):
+            time.sleep(0.05)
+    return Holder("", 0, 0, "")

@@ -1,0 +1,102 @@
+"""Names of topics, groups and clients are written by other people: no sink takes them for markup, headers or lines."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import requests
+
+from spark_jobs.alerts.messages import LONGEST_TITLE
+from spark_jobs.alerts.tell import tell
+from spark_jobs.checks.check import Measured, judge
+from spark_jobs.checks.registry import BY_NAME
+from tests.checks.loopback import mailbox, receiver
+from tests.checks.test_alerts import minute
+from tests.checks.test_telling import settings
+
+HOSTILE = "<b>x</b>\r\nBcc: all@example.com\r\n\r\n<img src=http://evil.example/a> @everyone <!channel> [a](http://b) \u202eexe"
+LONG = "g" * 5000
+
+
+def failed(*names: str):
+    """Too many orphans for groups of these names, which a trace record may hold."""
+    found = [Measured(f"c1/orders/{name}", 0.5, f"half of the messages to {name}") for name in names]
+    return judge(BY_NAME["orphan_rate"], found, settings())
+
+
+@pytest.mark.parametrize("option", ["", "&format=html"], ids=["text", "html"])
+def test_a_mail_shows_names_as_they_are_and_no_header_is_theirs(store, option):
+    with mailbox() as (address, mails):
+        url = f"mailto://{address}/?from=trace@example.com&to=oncall@example.com{option}"
+        assert (
+            tell(store, [failed(HOSTILE)], settings(apprise={"messaging": [url]}), minute(0)).undelivered
+            == {}
+        )
+    (mail,) = mails
+    assert mail["To"].addresses[0].addr_spec == "oncall@example.com"
+    assert mail["Bcc"] is None
+    assert mail["Subject"].startswith(
+        "[WARNING] prod/c1: inferred from traces: 50 % of the messages of orders were not"
+    )
+    text, html = mail.get_body(("plain",)), mail.get_body(("html",))
+    assert r"<b>x</b> Bcc: all@example.com <img src=http://evil.example/a> @everyone" in text.get_content()
+    assert "\\u202eexe" in text.get_content()
+    assert (html is not None) is bool(option)
+    if html is not None:
+        assert "<b>" not in html.get_content()
+        assert "<img" not in html.get_content()
+        assert "&lt;img" in html.get_content()
+
+
+@pytest.fixture
+def sent(monkeypatch):
+    """What Apprise sends to the addresses of chat services, taken by a server on loopback."""
+    with receiver() as hook:
+        send = requests.Session.request
+
+        def here(session, method, url, **options):
+            return send(
+                session,
+                method,
+                f"http://{hook.url}/chat",
+                **{k: options[k] for k in ("data",) if k in options},
+            )
+
+        monkeypatch.setattr(requests.Session, "request", here)
+        yield hook
+
+
+CHATS = {
+    "slack": "slack://T1JJ3T3L2/A1BRTD4JD/TIiajkdnlazkcOXrIdevi7FQ/#general",
+    "discord": "discord://4174216298/JHMHI8qBe7bk2ZwO5U711o3dV_js",
+    "telegram": "tgram://123456789:abcdefg_hijklmnop/12315544/",
+    "mattermost": "mmost://localhost/3ccdd113474722377935511fc85d3dd4",
+    "google_chat": "gchat://workspace/key/token",
+    "teams": "workflows://host/workflow/signature",
+}
+
+
+@pytest.mark.parametrize("chat", CHATS)
+def test_a_chat_takes_no_name_for_a_mention_a_link_or_markup(store, sent, chat):
+    tell(store, [failed(HOSTILE)], settings(apprise={"messaging": [CHATS[chat]]}), minute(0))
+    body, *_ = sent.bodies("/chat")
+    said = json.dumps(body, ensure_ascii=False)
+    assert "were not consumed by" in said
+    for markup in ("@everyone", "<!channel>", "](http", "<b>x", "<img", "\u202e"):
+        assert markup not in said
+
+
+def test_a_message_has_an_end_whatever_names_hold(store):
+    with receiver() as hook:
+        ours = settings(apprise={"messaging": [f"json://{hook.url}/chat"]})
+        tell(store, [failed(LONG, *(f"{n}{LONG}" for n in range(30)))], ours, minute(0))
+        (body,) = hook.bodies("/chat")
+    assert len(body["title"]) < LONGEST_TITLE + 50
+    assert len(body["message"]) < 30_000
+    assert "and 30 more" in body["title"]
+
+
+def test_a_name_forges_no_line_of_the_log(store, caplog):
+    tell(store, [failed("g\nalert: all is well")], settings(), minute(0))
+    assert [line for line in caplog.text.splitlines() if line.startswith("alert: all")] == []

@@ -1,0 +1,174 @@
+"""One command at a time uses a folder; what a killed one left is ended, and nothing else."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from sandbox import home_lock, leash
+from sandbox.home_lock import HomeInUseError, end_left_over, lock_file, used_by, user_of
+from spark_jobs.file_lock import processes_with
+from spark_jobs.settings import PROJECT
+
+# Holds the folder, and a child on a leash that holds it as well and does not listen to SIGTERM.
+HOLDS = """
+import subprocess, sys, time
+from pathlib import Path
+from sandbox import leash
+from sandbox.home_lock import used_by
+
+with used_by("make run", Path(sys.argv[1])) as lock:
+    child = leash.spawn(["sh", "-c", "trap '' TERM; sleep 600"], pass_fds=(lock.fileno(),))
+    print(child.pid, flush=True)
+    time.sleep(600)
+"""
+
+
+@pytest.fixture
+def hold(tmp_path) -> Iterator[Callable[[], tuple[subprocess.Popen, int]]]:
+    """Start a process that holds `tmp_path/home`; gives it and the pid of its child."""
+    started: list[tuple[subprocess.Popen, int]] = []
+
+    def start() -> tuple[subprocess.Popen, int]:
+        process = subprocess.Popen(
+            [sys.executable, "-c", HOLDS, str(tmp_path / "home")],
+            cwd=PROJECT,
+            env=os.environ | {"PYTHONPATH": str(PROJECT)},
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        started.append((process, int(process.stdout.readline())))
+        return started[-1]
+
+    yield start
+    for process, child in started:
+        for each in (process.pid, *leash.session_of(child)):
+            if process.poll() is None or each != process.pid:
+                os.kill(each, signal.SIGKILL)
+        process.wait()
+        process.stdout.close()
+
+
+def leash_of(child: int) -> int:
+    """The process that would end the child when its parent ends."""
+    until = time.monotonic() + 10
+    while time.monotonic() < until:
+        for pid in leash.session_of(child):
+            if pid != child and b"leash.py" in Path(f"/proc/{pid}/cmdline").read_bytes():
+                return pid
+        time.sleep(0.02)
+    raise AssertionError("the child has no leash")
+
+
+@pytest.fixture
+def home(tmp_path) -> Path:
+    return tmp_path / "home"
+
+
+def test_the_second_is_refused_and_hears_who_is_first(home, hold):
+    process, child = hold()
+    with pytest.raises(HomeInUseError) as refused, used_by("make run", home):
+        raise AssertionError("both use it")
+    since = user_of(home).since[11:19]
+    assert str(refused.value) == (
+        f"`make run` (pid {process.pid}, since {since}) is using {home}: wait for it, or end it with Ctrl-C"
+    )
+    assert leash.session_of(child), "nothing of the first was ended"
+
+
+def test_it_is_free_when_the_block_ends(home):
+    for _ in range(2):
+        with used_by("make run", home):
+            assert user_of(home).pid == os.getpid()
+        assert user_of(home) is None
+
+
+def test_what_a_killed_one_left_is_ended_first(home, hold, monkeypatch):
+    """Also where its leash was killed, too."""
+    monkeypatch.setattr(home_lock, "LEFT_OVER_SECONDS", 1)
+    process, child = hold()
+    bystander = subprocess.Popen(["sleep", "600"], start_new_session=True)
+    try:
+        watcher = leash_of(child)
+        os.kill(watcher, signal.SIGKILL)
+        process.kill()
+        process.wait()
+        assert user_of(home).pid == process.pid, "its child holds it still"
+        said: list[str] = []
+        with used_by("make up", home, said.append):
+            assert user_of(home).command == "make up"
+        assert leash.session_of(child) == []
+        assert f"`make run` (pid {process.pid}" in said[0]
+        assert str(child) in said[0]
+        assert bystander.poll() is None
+    finally:
+        bystander.kill()
+        bystander.wait()
+
+
+def test_a_copy_of_the_folder_is_nobodys(home, hold, tmp_path):
+    """Its files name processes of the original, which are not touched."""
+    process, child = hold()
+    copy = tmp_path / "copy"
+    shutil.copytree(home, copy)
+    assert str(process.pid) in lock_file(copy).read_text()
+    assert user_of(copy) is None
+    end_left_over(copy)
+    with used_by("make up", copy):
+        pass
+    assert process.poll() is None
+    assert child in processes_with(lock_file(home))
+
+
+def test_a_pid_that_is_another_process_now_is_not_touched(home, hold):
+    """The lock names a pid that somebody else got since."""
+    process, child = hold()
+    process.kill()
+    process.wait()
+    file = lock_file(home)
+    bystander = subprocess.Popen(["sleep", "600"], start_new_session=True)
+    try:
+        file.write_text(file.read_text().replace(f'"pid": {process.pid}', f'"pid": {bystander.pid}'))
+        assert user_of(home).pid == bystander.pid
+        assert not user_of(home).is_alive
+        assert home_lock._members(home_lock._sessions(home)) == leash.session_of(child)
+    finally:
+        bystander.kill()
+        bystander.wait()
+
+
+def test_the_lock_is_kept_on_a_full_disk(tmp_path):
+    """It cannot say then who holds it."""
+    lock_file(tmp_path).symlink_to("/dev/full")
+    with used_by("make run", tmp_path):
+        pass
+
+
+def test_one_that_could_not_write_its_name_is_not_taken_for_dead(home, hold):
+    process, child = hold()
+    lock_file(home).write_text("")
+    said: list[str] = []
+    with pytest.raises(HomeInUseError, match="an unknown process"), used_by("make run", home, said.append):
+        raise AssertionError("both use it")
+    assert said == []
+    assert process.poll() is None
+    assert leash.session_of(child)
+
+
+def test_waiting_for_a_killed_one_takes_no_longer_than_its_child(home, hold):
+    process, child = hold()
+    os.kill(child, signal.SIGKILL)
+    process.kill()
+    process.wait()
+    begin = time.monotonic()
+    with used_by("make run", home, lambda _: None):
+        pass
+    assert time.monotonic() - begin < 10
