@@ -50,8 +50,8 @@ help: ## list the targets
 
 .PHONY: setup
 setup: .venv/installed ## install the locked Python packages, fetch the Java libraries, archive their classes
-	@$(RUN) spark_jobs.jars > /dev/null
-	@$(RUN) spark_jobs.archive_classes > /dev/null
+	@$(RUN) spark_jobs.lake.jars > /dev/null
+	@$(RUN) spark_jobs.jobs.archive_classes > /dev/null
 
 .venv/installed: requirements.lock | need-python need-java
 	@uv=$$(command -v uv || true); \
@@ -88,48 +88,48 @@ demo: setup ## real broker, real traffic, the whole pipeline, three marts; MESSA
 
 .PHONY: run
 run: setup ## the same pipeline against your cluster; NAMESRV=host:port [TOPIC=…] [CLUSTER=…] [CREDENTIALS_ENV=…]
-	@$(RUN) sandbox.pipeline --namesrv="$$NAMESRV" --topic="$$TOPIC" --cluster="$$CLUSTER" \
+	@$(RUN) deploy.run_once --namesrv="$$NAMESRV" --topic="$$TOPIC" --cluster="$$CLUSTER" \
 	  --credentials-env="$$CREDENTIALS_ENV"
 
 .PHONY: up down status
 up: setup ## Airflow with the DAGs on their schedule, until `make down`; the clusters of the file TRACE_SETTINGS; PORT=8080
-	@$(RUN) sandbox.up up --port="$$PORT"
+	@$(RUN) deploy.up up --port="$$PORT"
 down: setup ## end what `make up` started
-	@$(RUN) sandbox.up down
+	@$(RUN) deploy.up down
 status: setup ## what of `make up` runs, and how it is
-	@$(RUN) sandbox.up status
+	@$(RUN) deploy.up status
 
 .PHONY: ingest-reset
 ingest-reset: setup ## reset a queue whose topic was deleted and recreated; QUEUE=cluster/topic/broker/id
 	@[ -n "$$QUEUE" ] || { echo "say which queue: make ingest-reset QUEUE=cluster/topic/broker/id" >&2; exit 2; }
-	@$(RUN) spark_jobs.ingest_reset --queue="$$QUEUE"
+	@$(RUN) spark_jobs.jobs.reset_queue --queue="$$QUEUE"
 
 .PHONY: replay
 replay: setup ## decode raw anew after a change of the decoder; FROM=2026-11-01 TO=2026-11-08 [DRY_RUN=1]
 	@[ -n "$$FROM" ] && [ -n "$$TO" ] || { echo "say which store times: make replay FROM=2026-11-01 TO=2026-11-08" >&2; exit 2; }
-	@$(RUN) spark_jobs.replay --from="$$FROM" --to="$$TO" $${DRY_RUN:+--dry-run}
+	@$(RUN) spark_jobs.jobs.replay --from="$$FROM" --to="$$TO" $${DRY_RUN:+--dry-run}
 
 .PHONY: watchdog
 watchdog: setup ## look once whether ingest and marts are alive; tell Alertmanager and the others what is open
-	@$(RUN) spark_jobs.watchdog
+	@$(RUN) spark_jobs.jobs.watchdog
 
 .PHONY: reextract
 reextract: setup ## read messages from the brokers again; FROM=… TO=… (store time), or QUEUE=… FROM_OFFSET=… TO_OFFSET=… [DRY_RUN=1]
-	@$(RUN) spark_jobs.reextract $${FROM:+--from="$$FROM"} $${TO:+--to="$$TO"} \
+	@$(RUN) spark_jobs.jobs.reextract $${FROM:+--from="$$FROM"} $${TO:+--to="$$TO"} \
 	  $(if $(CLUSTER_GIVEN),--cluster="$$CLUSTER") $${QUEUE:+--queue="$$QUEUE"} \
 	  $${FROM_OFFSET:+--from-offset="$$FROM_OFFSET"} $${TO_OFFSET:+--to-offset="$$TO_OFFSET"} $${DRY_RUN:+--dry-run}
 
 .PHONY: maintain
 maintain: setup ## retention, compaction, expiry of snapshots and files, by the policy in spark_jobs/settings.py [DRY_RUN=1]
-	@$(RUN) spark_jobs.maintain $${DRY_RUN:+--dry-run}
+	@$(RUN) spark_jobs.jobs.maintain $${DRY_RUN:+--dry-run}
 
 .PHONY: history-tests
 history-tests: setup ## the tests of the published marts, over all their rows
-	@$(RUN) spark_jobs.history_tests
+	@$(RUN) spark_jobs.jobs.history_tests
 
 .PHONY: erase
 erase: setup ## erase a key, group or message of a cluster from all tables and snapshots; KEY=… or GROUP=… or MSG_ID=… [CLUSTER=…] [DRY_RUN=1]; shows what it finds and asks, YES=1 does not ask
-	@$(RUN) spark_jobs.erase --cluster="$$CLUSTER" $${KEY:+--key="$$KEY"} $${GROUP:+--group="$$GROUP"} \
+	@$(RUN) spark_jobs.jobs.erase --cluster="$$CLUSTER" $${KEY:+--key="$$KEY"} $${GROUP:+--group="$$GROUP"} \
 	  $${MSG_ID:+--msg-id="$$MSG_ID"} $${DRY_RUN:+--dry-run} $$([ "$$YES" != 1 ] || echo --yes)
 
 .PHONY: docs

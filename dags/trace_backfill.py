@@ -27,9 +27,9 @@ from datetime import UTC, datetime, timedelta
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import Param, dag, task
 
+from plugins.airflow_credentials import credentials
 from plugins.notifier import CALLBACKS
-from spark_jobs.airflow_credentials import credentials
-from spark_jobs.session import submit_conf
+from spark_jobs.lake.session import submit_conf
 from spark_jobs.settings import PROJECT, Settings
 
 SETTINGS = Settings()
@@ -94,7 +94,7 @@ def trace_backfill() -> None:
         SparkSubmitOperator(
             task_id=what,
             name=f"trace {what}",
-            application=str(PROJECT / "spark_jobs" / f"{what}.py"),
+            application=str(PROJECT / "spark_jobs" / "jobs" / f"{what}.py"),
             application_args=[
                 *ARGUMENTS[what],
                 *("--run-id", "{{ dag.dag_id }}/{{ run_id }}"),

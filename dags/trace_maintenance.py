@@ -24,7 +24,7 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 from airflow.sdk import CronTriggerTimetable, dag
 
 from plugins.notifier import CALLBACKS
-from spark_jobs.session import submit_conf
+from spark_jobs.lake.session import submit_conf
 from spark_jobs.settings import PROJECT, Settings
 
 
@@ -48,7 +48,7 @@ def trace_maintenance() -> None:
         SparkSubmitOperator(
             task_id=pool,
             name=f"trace maintenance {pool}",
-            application=str(PROJECT / "spark_jobs" / "maintain.py"),
+            application=str(PROJECT / "spark_jobs" / "jobs" / "maintain.py"),
             application_args=["--pool", pool, "--run-id", "{{ dag.dag_id }}/{{ run_id }}"],
             conn_id="spark_default",
             conf=submit_conf(Settings()),
@@ -57,7 +57,7 @@ def trace_maintenance() -> None:
     SparkSubmitOperator(
         task_id="history_tests",
         name="trace history tests",
-        application=str(PROJECT / "spark_jobs" / "history_tests.py"),
+        application=str(PROJECT / "spark_jobs" / "jobs" / "history_tests.py"),
         application_args=["--run-id", "{{ dag.dag_id }}/{{ run_id }}"],
         conn_id="spark_default",
         conf=submit_conf(Settings()),

@@ -21,7 +21,7 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 from airflow.sdk import Asset, AssetOrTimeSchedule, CronTriggerTimetable, dag
 
 from plugins.notifier import CALLBACKS
-from spark_jobs.session import submit_conf
+from spark_jobs.lake.session import submit_conf
 from spark_jobs.settings import PROJECT, Settings
 
 RECORDS = Asset("lake.events.trace_records")
@@ -49,7 +49,7 @@ def trace_marts() -> None:
     SparkSubmitOperator(
         task_id="build",
         name="trace marts",
-        application=str(PROJECT / "spark_jobs" / "marts.py"),
+        application=str(PROJECT / "spark_jobs" / "jobs" / "marts.py"),
         application_args=["--run-id", "{{ dag.dag_id }}/{{ run_id }}"],
         conn_id="spark_default",
         conf=submit_conf(Settings()),

@@ -19,7 +19,7 @@ from datetime import UTC, datetime, timedelta
 from airflow.providers.standard.operators.bash import BashOperator
 from airflow.sdk import dag
 
-from spark_jobs.airflow_credentials import credentials
+from plugins.airflow_credentials import credentials
 from spark_jobs.settings import PROJECT, Settings
 
 SETTINGS = Settings()
@@ -42,7 +42,7 @@ SETTINGS = Settings()
 def trace_watchdog() -> None:
     BashOperator(
         task_id="watch",
-        bash_command=f'{sys.executable} -m spark_jobs.watchdog --run-id "$RUN_ID"',
+        bash_command=f'{sys.executable} -m spark_jobs.jobs.watchdog --run-id "$RUN_ID"',
         cwd=str(PROJECT),
         env={"RUN_ID": "{{ dag.dag_id }}/{{ run_id }}"}
         | {name: value for each in SETTINGS.clusters for name, value in credentials(each).items()},

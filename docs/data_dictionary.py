@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import yaml
+import yaml  # type: ignore[import-untyped]
 
-from spark_jobs import tables
+from spark_jobs.lake import tables
 from spark_jobs.settings import PROJECT
 
 PAGE = PROJECT / "docs" / "data_dictionary.md"
@@ -14,7 +14,7 @@ HEAD = """# Data dictionary
 
 Every table of the catalog `lake`. Times are UTC. The definitions behind the marts are in
 [definitions.md](definitions.md). This page is made by `make dictionary` from
-`spark_jobs/tables.py` and the models' YAML files; a test fails when it is out of date.
+`spark_jobs/lake/tables.py` and the models' YAML files; a test fails when it is out of date.
 """
 
 

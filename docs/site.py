@@ -8,8 +8,8 @@ from pathlib import Path
 
 from dbt.cli.main import dbtRunner
 
-from spark_jobs.home import keep_private
-from spark_jobs.publish.inputs import DBT_PROJECT, Inputs
+from spark_jobs.mart_build.inputs import DBT_PROJECT, Inputs
+from spark_jobs.process.home import keep_private
 from spark_jobs.settings import Settings
 
 

@@ -24,10 +24,10 @@ from markdown_it import MarkdownIt
 from markupsafe import Markup
 
 from plugins.published import ALERTS, Published, open_alerts, published
+from spark_jobs.checks.formatting import amount, duration, printable, utc
 from spark_jobs.checks.registry import BY_NAME
-from spark_jobs.lake_identity import WrongLakeError
+from spark_jobs.lake.identity import WrongLakeError
 from spark_jobs.settings import PROJECT, Settings
-from spark_jobs.text import amount, duration, printable, utc
 
 _TEMPLATES = Path(__file__).parent / "templates"
 _STYLE = (_TEMPLATES / "style.css").read_text()

@@ -11,8 +11,8 @@ from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.table.snapshots import Snapshot
 
-from spark_jobs.catalog import lake
-from spark_jobs.ingest.positions import RUN_ID
+from spark_jobs.lake.catalog import lake
+from spark_jobs.lake.offsets import RUN_ID
 from spark_jobs.settings import Settings
 
 NAMESPACES = ("raw", "events", "marts")

@@ -17,7 +17,7 @@ from airflow.sdk.exceptions import AirflowException
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from plugins.rocketmq_hook import RocketMQHook
-from spark_jobs.ingest.unread import unread
+from spark_jobs.ingest.lag import unread
 from spark_jobs.rocketmq.errors import RocketMQError
 from spark_jobs.settings import Settings
 

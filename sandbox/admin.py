@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from sandbox import leash
+from deploy import child_process
 from sandbox.record import Offsets, offsets_from_json
 
 PULL_BATCH = 32
@@ -56,13 +56,13 @@ def _run(what: str, namesrv: str, topics: Sequence[str], start: Offsets | None =
         command += ["--home", home, "--start", json.dumps(start or {})]
         project = str(Path(__file__).resolve().parent.parent)
         environment = {**os.environ, "PYTHONPATH": project}
-        process = leash.spawn(
+        process = child_process.spawn(
             command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
         try:
             output, errors = process.communicate(timeout=TIMEOUT_SECONDS)
         except BaseException:
-            leash.end(process, 1.0)
+            child_process.end(process, 1.0)
             raise
     if process.returncode:
         raise RuntimeError(f"the admin tool failed on {namesrv} for {', '.join(topics)}:\n{errors[-3000:]}")
@@ -72,7 +72,7 @@ def _run(what: str, namesrv: str, topics: Sequence[str], start: Offsets | None =
 @contextmanager
 def connected(namesrv: str) -> Iterator[Any]:
     """A started `DefaultMQAdminExt`; needs the JVM."""
-    from sandbox.client import java_class
+    from sandbox.java_client import java_class
 
     tool = java_class("tools.admin.DefaultMQAdminExt")(10_000)
     tool.setNamesrvAddr(namesrv)
@@ -86,7 +86,7 @@ def connected(namesrv: str) -> Iterator[Any]:
 
 def make_topic(tool: Any, topic: str, queues: int) -> None:
     """Make the topic on every master broker of the cluster."""
-    from sandbox.client import java_class
+    from sandbox.java_client import java_class
 
     for broker in tool.examineBrokerClusterInfo().getBrokerAddrTable().values():
         address = broker.selectBrokerAddr()
@@ -116,7 +116,7 @@ def offsets(tool: Any, topics: Sequence[str]) -> Offsets:
 
 
 def _messages(namesrv: str, ends: Offsets, start: Offsets) -> Iterator[dict[str, Any]]:
-    from sandbox.client import java_class
+    from sandbox.java_client import java_class
 
     puller = java_class("client.consumer.DefaultMQPullConsumer")("trace-reader")
     puller.setNamesrvAddr(namesrv)
@@ -150,7 +150,7 @@ def _messages(namesrv: str, ends: Offsets, start: Offsets) -> Iterator[dict[str,
 
 def main() -> None:
     """Print the offsets in one JSON line, then, if asked for, each message in one."""
-    from sandbox import client
+    from sandbox import java_client
 
     parser = argparse.ArgumentParser(prog="sandbox.admin", description="what a cluster's topics hold")
     parser.add_argument("what", choices=["offsets", "messages"])
@@ -161,7 +161,7 @@ def main() -> None:
     arguments = parser.parse_args()
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what the Java client prints is not part of the answer
-    client.start_jvm(arguments.home)
+    java_client.start_jvm(arguments.home)
     with connected(arguments.namesrv) as tool:
         found = offsets(tool, arguments.topics)
     print(json.dumps(found), file=answers)

@@ -20,8 +20,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from sandbox import admin, client, releases, scenarios
-from sandbox.client import TracedClient
+from sandbox import admin, java_client, releases, scenarios
+from sandbox.java_client import TracedClient
 from sandbox.record import Offsets, RecordWriter
 from sandbox.scenarios import Send
 
@@ -54,7 +54,7 @@ class Application:
     def prepare(self) -> Offsets:
         """Make all topics, so that consumers have their queues; returns the trace topics' offsets."""
         with admin.connected(self._namesrv) as tool:
-            for topic in (*scenarios.TOPICS, scenarios.CUSTOM_TRACE_TOPIC, client.CLOUD_TRACE_TOPIC):
+            for topic in (*scenarios.TOPICS, scenarios.CUSTOM_TRACE_TOPIC, java_client.CLOUD_TRACE_TOPIC):
                 admin.make_topic(tool, topic, scenarios.QUEUES if topic in scenarios.TOPICS else 1)
             for group in scenarios.CONSUMERS_OF_GROUP:
                 # Made by a group's first connection otherwise, and found by its clients 30 s later.
@@ -69,11 +69,13 @@ class Application:
             if not subscription.broadcast:
                 instance += f"#{os.getpid()}"
             self._consumers.append(
-                client.consumer(self._namesrv, subscription, instance, tracing, self._handler(subscription))
+                java_client.consumer(
+                    self._namesrv, subscription, instance, tracing, self._handler(subscription)
+                )
             )
         for number, spec in enumerate(self._app.producers):
             instance = f"{self._app.name}-p{number}#{os.getpid()}"
-            self._producers[spec.group] = client.producer(
+            self._producers[spec.group] = java_client.producer(
                 self._namesrv,
                 spec.group,
                 instance,
@@ -83,7 +85,7 @@ class Application:
                 else None,
             )
         for consumer in self._consumers:
-            client.wait_for_queues(consumer)
+            java_client.wait_for_queues(consumer)
 
     def send(self) -> None:
         """The special messages spread over the bulk, each producer in a thread of its own."""
@@ -97,9 +99,9 @@ class Application:
 
     def stop(self) -> None:
         """Write out the trace and close all clients; producers last, as their checks may still run."""
-        client.shut_down(self._consumers)
+        java_client.shut_down(self._consumers)
         self._closing.set()
-        client.shut_down(list(self._producers.values()))
+        java_client.shut_down(list(self._producers.values()))
         self._record.close()
 
     def _send_all(self, sends: Iterable[Send]) -> None:
@@ -127,7 +129,7 @@ class Application:
         messages = []
         for copy in range(send.copies):
             messages.append(
-                client.message(
+                java_client.message(
                     send.topic,
                     json.dumps({"key": key, "copy": copy, "kind": send.kind, "text": "x" * 120}),
                     tags=send.tags,
@@ -138,7 +140,7 @@ class Application:
             )
         result, begin, elapsed = self._call(producer, send, messages, key)
         queue = result.getMessageQueue() if result else None
-        ids = [client.unique_id(m) for m in messages]
+        ids = [java_client.unique_id(m) for m in messages]
         self._record.write(
             "send",
             kind=send.kind,
@@ -177,11 +179,11 @@ class Application:
         elif send.kind == "transaction":
             result = producer.java.sendMessageInTransaction(messages[0], None)
         elif send.kind == "orderly":
-            selector, argument = client.by_key_hash(key)
+            selector, argument = java_client.by_key_hash(key)
             result = producer.java.send(messages[0], selector, argument)
         elif send.kind == "async":
             answers: list[Any] = []
-            client.send_async(producer, messages[0], lambda *answer: answers.extend(answer)).wait(15)
+            java_client.send_async(producer, messages[0], lambda *answer: answers.extend(answer)).wait(15)
             if not answers or answers[1] is not None:
                 raise RuntimeError(f"an asynchronous send to {send.topic} failed: {answers[1:]}")
             result = answers[0]
@@ -198,7 +200,7 @@ class Application:
             if check and self._closing.is_set():
                 # The clients are being closed: a decision now may or may not leave its trace.
                 threading.Event().wait()
-            msg_id = client.unique_id(message)
+            msg_id = java_client.unique_id(message)
             done = int(_text(message.getProperty("TRANSACTION_CHECK_TIMES")) or 0) if check else 0
             state = scenarios.attempt_outcome(_text(message.getProperty("plan.transaction")), done)
             self._record.write(
@@ -218,7 +220,7 @@ class Application:
 
         return decide
 
-    def _handler(self, subscription: client.Subscription) -> Any:
+    def _handler(self, subscription: java_client.Subscription) -> Any:
         group = subscription.group
 
         def handle(consumer: TracedClient, messages: list[Any]) -> str:
@@ -282,7 +284,7 @@ def main() -> None:
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)  # what the Java client prints must not look like an answer
     release = releases.BY_VERSION[arguments.release]
-    client.start_jvm(arguments.run.parent / "client", release)
+    java_client.start_jvm(arguments.run.parent / "client", release)
     application = Application(
         arguments.name, arguments.namesrv, arguments.messages, arguments.full, arguments.run, release
     )

@@ -18,10 +18,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from sandbox import route
+from sandbox import registration
 from sandbox.ports import Ports, ports_of
 from sandbox.server import SandboxError, Server, end_left_over
-from spark_jobs import jars
+from spark_jobs.lake import jars
 
 TRACE_TOPIC = "RMQ_SYS_TRACE_TOPIC"
 CLUSTER = "sandbox"
@@ -173,9 +173,9 @@ class Sandbox:
             self._namesrv.stop()
 
     def _registered(self) -> bool:
-        if route.serves(self.namesrv, TRACE_TOPIC, self.broker_address):
+        if registration.serves(self.namesrv, TRACE_TOPIC, self.broker_address):
             return True
-        route.register_now(self.broker_address)
+        registration.register_now(self.broker_address)
         return False
 
     def _java(self, main: str, conf: Path, *options: str) -> list[str]:

@@ -12,12 +12,14 @@ from typing import IO
 
 from rich.console import Console
 
-from sandbox import home_lock, pipeline, show
+from deploy import home_lock, run_once
+from deploy.preflight import refuse_wrong_lake
+from sandbox import proof
 from sandbox.admin import trace_offsets
 from sandbox.broker import rocketmq
 from sandbox.scenarios import TRACE_TOPICS
 from sandbox.traffic import generate
-from spark_jobs.home import keep_private
+from spark_jobs.process.home import keep_private
 from spark_jobs.settings import PROJECT, Cluster, Settings
 
 CLUSTER = "demo"
@@ -33,14 +35,19 @@ def demo(messages: int, settings: Settings, lock: IO[str]) -> None:
     with rocketmq(settings.home / "sandbox", stop_in_order=False) as sandbox:
         _console.print(f"a real RocketMQ: nameserver {sandbox.namesrv}, broker {sandbox.broker_address}")
         generate(sandbox.namesrv, messages, settings.home / "sandbox" / "traffic")
-        pipeline.wait_for_grace(settings)
+        wait_for_grace(settings)
         cluster = Cluster(name=CLUSTER, namesrv=[sandbox.namesrv], trace_topics=list(TRACE_TOPICS))
         settings = settings.model_copy(update={"clusters": [cluster]})
-        pipeline.run(settings, lock)
+        run_once.run(settings, lock)
         offsets = trace_offsets(sandbox.namesrv, TRACE_TOPICS)
-    counts = show.proof(settings, CLUSTER, offsets)
-    show.summary(settings, counts, time.monotonic() - started)
+    counts = proof.proof(settings, CLUSTER, offsets)
+    proof.summary(settings, counts, time.monotonic() - started)
     _console.print(f"everything is below {settings.home}; run `make demo` again to add traffic")
+
+
+def wait_for_grace(settings: Settings) -> None:
+    """Wait until the youngest message is older than the grace: before that none counts as lost."""
+    time.sleep(settings.limits.grace_seconds + settings.extract.margin_seconds)
 
 
 def _explain(settings: Settings) -> None:
@@ -62,7 +69,7 @@ def main(argv: list[str] | None = None) -> None:
     os.environ.setdefault("TRACE_SETTINGS", str(PROJECT / "sandbox" / "demo.toml"))
     settings = Settings()
     keep_private(settings.home)
-    pipeline.refuse_wrong_lake(settings)
+    refuse_wrong_lake(settings)
     try:
         with home_lock.used_by("make demo", settings.home) as lock:
             demo(args.messages, settings, lock)
@@ -74,4 +81,4 @@ if __name__ == "__main__":
     try:
         main()
     except KeyboardInterrupt:
-        pipeline.stopped()
+        run_once.stopped()

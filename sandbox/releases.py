@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from spark_jobs import jars
+from spark_jobs.lake import jars
 
 # The broker's own jars are left out: the client would take the broker's logging settings.
 _SERVER_JARS = ("rocketmq-broker", "rocketmq-namesrv", "rocketmq-controller", "rocketmq-tiered-store")

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from sandbox.client import CLOUD_TRACE_TOPIC, TRACE_TOPIC, Subscription, Tracing
+from sandbox.java_client import CLOUD_TRACE_TOPIC, TRACE_TOPIC, Subscription, Tracing
 
 CUSTOM_TRACE_TOPIC = "TRACE_CUSTOM"
 TRACE_TOPICS = (TRACE_TOPIC, CUSTOM_TRACE_TOPIC, CLOUD_TRACE_TOPIC)

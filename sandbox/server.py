@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from sandbox import leash
+from deploy import child_process
 
 log = logging.getLogger(__name__)
 
@@ -67,7 +67,7 @@ class Server:
         for variable in ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "NAMESRV_ADDR"):
             environment.pop(variable, None)  # would change heap sizes, or point to another cluster
         with self.log_file.open("wb") as output:
-            self._process = leash.spawn(
+            self._process = child_process.spawn(
                 self._command(),
                 env=environment,
                 cwd=self.folder,
@@ -98,7 +98,7 @@ class Server:
 
     def stop(self) -> None:
         """SIGTERM, so that it flushes its store; SIGKILL if it hangs."""
-        if self._process is not None and not leash.end(self._process, STOP_SECONDS):
+        if self._process is not None and not child_process.end(self._process, STOP_SECONDS):
             log.warning("the %s did not stop within %.0f s and was killed", self.name, STOP_SECONDS)
         self._gone()
 

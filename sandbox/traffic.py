@@ -34,12 +34,13 @@ from rich.progress import (
     TimeElapsedColumn,
 )
 
-from sandbox import admin, leash, scenarios
+from deploy import child_process
+from sandbox import admin, scenarios
 from sandbox.admin import trace_offsets
 from sandbox.outstanding import Outstanding
 from sandbox.record import new_run, offsets_from_json, read_record, record_types
 from sandbox.releases import NEWEST, Release
-from spark_jobs import jars
+from spark_jobs.lake import jars
 
 __all__ = ["TrafficError", "check_trace", "count_records", "generate", "trace_offsets"]
 
@@ -67,7 +68,7 @@ class AppProcess:
         command += ["--release", release.version]
         project = str(Path(__file__).resolve().parent.parent)
         with self.log_file.open("wb") as errors:
-            self._process = leash.spawn(
+            self._process = child_process.spawn(
                 command,
                 env={**os.environ, "PYTHONPATH": project, "TZ": "UTC"},
                 stdin=subprocess.PIPE,
@@ -118,7 +119,7 @@ class AppProcess:
 
     def close(self) -> None:
         """End the process if it is still there."""
-        leash.end(self._process, STOP_SECONDS)
+        child_process.end(self._process, STOP_SECONDS)
 
 
 class _Show:

@@ -10,9 +10,9 @@ import pytest
 from pyiceberg.catalog import Catalog
 from pyspark.sql import SparkSession
 
-from spark_jobs import tables
-from spark_jobs.catalog import lake as lake_of
-from spark_jobs.session import session
+from spark_jobs.lake import tables
+from spark_jobs.lake.catalog import lake as lake_of
+from spark_jobs.lake.session import session
 from spark_jobs.settings import Settings
 from tests import lakes
 

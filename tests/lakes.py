@@ -6,7 +6,7 @@ import shutil
 
 from pyspark.sql import SparkSession
 
-from spark_jobs.catalog import lake
+from spark_jobs.lake.catalog import lake
 from spark_jobs.settings import Settings
 
 

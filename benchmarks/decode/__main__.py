@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.decode import bodies, duck, memory, python_udf
-from spark_jobs.session import session
+from spark_jobs.lake.session import session
 from spark_jobs.settings import Settings
 from spark_jobs.trace.decode import decode
 

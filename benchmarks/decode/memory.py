@@ -16,7 +16,7 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_jobs.session import session
+from spark_jobs.lake.session import session
 from spark_jobs.settings import Settings
 from spark_jobs.trace.decode import decode
 

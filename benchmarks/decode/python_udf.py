@@ -10,8 +10,8 @@ import re
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from spark_jobs.lake.tables import EVENTS
 from spark_jobs.settings import Limits
-from spark_jobs.tables import EVENTS
 from spark_jobs.trace.layouts import (
     BY_NAME,
     CONTEXT_CODES,

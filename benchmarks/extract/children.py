@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
-from sandbox import leash
+from deploy import child_process
 
 ANSWER_SECONDS = 90.0
 END_SECONDS = 5.0
@@ -38,7 +38,7 @@ class Child:
         self.name = name
         self._log = folder / f"{name.replace(' ', '-').replace(',', '')}.log"
         with self._log.open("wb") as log:
-            self._process = leash.spawn(
+            self._process = child_process.spawn(
                 command,
                 cwd=folder,
                 env={**os.environ, **(env or {})},
@@ -62,7 +62,7 @@ class Child:
 
     def close(self) -> None:
         """End it."""
-        leash.end(self._process, END_SECONDS)
+        child_process.end(self._process, END_SECONDS)
 
     def tell(self, command: str) -> None:
         """Send a command, without waiting for its answer."""

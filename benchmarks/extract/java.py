@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from spark_jobs import jars
+from spark_jobs.lake import jars
 
 HERE = Path(__file__).parent
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from spark_jobs import jars
+from spark_jobs.lake import jars
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 

@@ -22,10 +22,9 @@ from rich.table import Table
 from benchmarks.merge import history
 from benchmarks.merge.history import History
 from benchmarks.meter import Cost, Meter
-from spark_jobs import tables
-from spark_jobs.ingest import publish
-from spark_jobs.ingest.positions import Booked, within
-from spark_jobs.session import session
+from spark_jobs.lake import publish, tables
+from spark_jobs.lake.offsets import Booked, within
+from spark_jobs.lake.session import session
 from spark_jobs.settings import Settings
 from spark_jobs.trace.merge import merge, rows_of
 

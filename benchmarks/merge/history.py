@@ -12,9 +12,9 @@ from datetime import UTC, datetime, timedelta
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from spark_jobs import tables
-from spark_jobs.catalog import head
-from spark_jobs.ingest.positions import Position, Positions, Queue, Range
+from spark_jobs.lake import tables
+from spark_jobs.lake.catalog import head
+from spark_jobs.lake.offsets import Position, Positions, Queue, Range
 from spark_jobs.settings import Settings
 from spark_jobs.trace.merge import rows_of
 

@@ -23,16 +23,16 @@ from rich.table import Table
 
 from benchmarks.meter import Cost, Meter
 from benchmarks.models import history, percentiles
-from spark_jobs import tables
-from spark_jobs.catalog import lake
 from spark_jobs.checks.check import Run
-from spark_jobs.ingest.positions import booked
-from spark_jobs.marts import gate
-from spark_jobs.publish import branches
-from spark_jobs.publish.inputs import Inputs, Published
-from spark_jobs.publish.marts import build_and_publish
-from spark_jobs.publish.models import Build
-from spark_jobs.session import session
+from spark_jobs.jobs.marts import gate
+from spark_jobs.lake import tables
+from spark_jobs.lake.catalog import lake
+from spark_jobs.lake.offsets import booked
+from spark_jobs.lake.session import session
+from spark_jobs.mart_build import branches
+from spark_jobs.mart_build.build import build_and_publish
+from spark_jobs.mart_build.dbt import Build
+from spark_jobs.mart_build.inputs import Inputs, Published
 from spark_jobs.settings import PROJECT, Settings
 
 ROUNDS = 5
@@ -142,7 +142,7 @@ def _tell_what_takes_long(built: Build) -> None:
 
 
 def _as_a_process(settings: Settings) -> float:
-    """The seconds of one `python -m spark_jobs.marts` over the batch, JVM start included."""
+    """The seconds of one `python -m spark_jobs.jobs.marts` over the batch, JVM start included."""
     environment = os.environ | {
         "TRACE_HOME": str(settings.home),
         "TRACE_SPARK_MASTER": "local[2]",
@@ -150,7 +150,7 @@ def _as_a_process(settings: Settings) -> float:
     }
     begin = time.perf_counter()
     done = subprocess.run(
-        [sys.executable, "-m", "spark_jobs.marts"], env=environment, capture_output=True, text=True
+        [sys.executable, "-m", "spark_jobs.jobs.marts"], env=environment, capture_output=True, text=True
     )
     seconds = time.perf_counter() - begin
     assert done.returncode == 0, done.stderr

@@ -11,11 +11,11 @@ from datetime import UTC, datetime
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from spark_jobs import tables
-from spark_jobs.ingest.positions import CHANGE_SEQ, OFFSETS, Position, Positions, Queue, to_json
-from spark_jobs.ingest.publish import committing_with
+from spark_jobs.lake import tables
+from spark_jobs.lake.offsets import CHANGE_SEQ, OFFSETS, Position, Positions, Queue, to_json
+from spark_jobs.lake.publish import committing_with
+from spark_jobs.lake.tables import EVENTS, RAW
 from spark_jobs.settings import Settings
-from spark_jobs.tables import EVENTS, RAW
 from spark_jobs.trace.layouts import BY_NAME, FIELD_SEPARATOR, RECORD_SEPARATOR
 from spark_jobs.trace.merge import rows_of
 

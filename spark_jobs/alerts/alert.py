@@ -9,9 +9,9 @@ from fnmatch import fnmatchcase
 from typing import Any, Literal
 
 from spark_jobs.checks.check import Evaluation, Result, runbook
+from spark_jobs.checks.formatting import printable
 from spark_jobs.checks.titles import title
 from spark_jobs.settings import MaintenanceWindow, Settings
-from spark_jobs.text import printable
 
 # Two runs may differ by so much in what time it is.
 SKEW = timedelta(minutes=30)

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import replace
 from datetime import datetime
 
-from spark_jobs.alerts import book, rounds
+from spark_jobs.alerts import run_checks, store
 from spark_jobs.checks.check import Measured, judge
 from spark_jobs.checks.registry import BY_NAME
 from spark_jobs.settings import Settings
@@ -38,7 +38,7 @@ def ended(
         return
     standing = {
         alert.entity
-        for alert in book.read(settings)
+        for alert in store.read(settings)
         if alert.is_open and alert.check == CHECK.name and alert.environment == settings.environment
     }
     found = [Measured(task, int(failed), detail)] if failed or task in standing else []
@@ -48,7 +48,7 @@ def ended(
     if found:
         # Nothing is said of other tasks.
         evaluation = replace(judge(CHECK, found, settings), complete=False)
-        rounds.tell_of([evaluation], settings, run_id, now)
+        run_checks.tell_of([evaluation], settings, run_id, now)
 
 
 def _is_gone(name: str, dag: str, there: Collection[str]) -> bool:

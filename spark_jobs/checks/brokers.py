@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
-from spark_jobs.catalog import summary_with
-from spark_jobs.ingest.positions import OFFSETS, Position, Positions, Queue, from_json
-from spark_jobs.ingest.source import options
-from spark_jobs.ingest.unread import behind
+from spark_jobs.ingest.brokers import options
+from spark_jobs.ingest.lag import behind
+from spark_jobs.lake.catalog import summary_with
+from spark_jobs.lake.offsets import OFFSETS, Position, Positions, Queue, from_json
+from spark_jobs.lake.tables import RAW
 from spark_jobs.rocketmq import route
 from spark_jobs.rocketmq.client import Bounds, Client
 from spark_jobs.rocketmq.errors import (
@@ -24,7 +25,6 @@ from spark_jobs.rocketmq.errors import (
 )
 from spark_jobs.rocketmq.options import Options
 from spark_jobs.settings import Cluster, Settings
-from spark_jobs.tables import RAW
 
 # A queue that was not read yet; it will be from where the broker's messages begin.
 UNREAD = Position(next=0)

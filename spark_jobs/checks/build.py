@@ -12,9 +12,9 @@ from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Operation, Snapshot
 
-from spark_jobs.catalog import lake
 from spark_jobs.checks.check import Measured, Run
-from spark_jobs.publish.inputs import CHANGE_SEQ_TO
+from spark_jobs.lake.catalog import lake
+from spark_jobs.mart_build.inputs import CHANGE_SEQ_TO
 from spark_jobs.trace.merge import PLACE
 
 # Facts only gain rows, unless history is taken away on purpose.

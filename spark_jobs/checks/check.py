@@ -8,14 +8,14 @@ from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
+from spark_jobs.checks.formatting import Unit
 from spark_jobs.settings import Route, Settings, Severity
-from spark_jobs.text import Unit
 
 if TYPE_CHECKING:  # the watchdog starts neither
     from pyspark.sql import SparkSession
 
     from spark_jobs.checks.brokers import Asked
-    from spark_jobs.publish.models import Build
+    from spark_jobs.mart_build.dbt import Build
 
 # What the detail of a check begins with that raised an error.
 COULD_NOT_BE_CHECKED = "could not be checked: "

@@ -11,8 +11,6 @@ import pyarrow as pa
 from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.io.pyarrow import schema_to_pyarrow
 
-from spark_jobs import jvm
-from spark_jobs.catalog import committing, lake
 from spark_jobs.checks.check import (
     Check,
     Evaluation,
@@ -23,8 +21,10 @@ from spark_jobs.checks.check import (
     runbook,
     threshold,
 )
+from spark_jobs.lake.catalog import committing, lake
+from spark_jobs.lake.tables import CHECK_RESULTS
+from spark_jobs.process import jvm
 from spark_jobs.settings import Settings
-from spark_jobs.tables import CHECK_RESULTS
 
 log = logging.getLogger(__name__)
 

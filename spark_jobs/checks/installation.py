@@ -9,7 +9,7 @@ from spark_jobs.checks.check import Check, Measured, Run
 
 
 def _by_the_supervisor(run: Run) -> Iterator[Measured]:
-    """Measured by `sandbox/installation_alerts.py`."""
+    """Measured by `deploy/installation_alerts.py`."""
     return iter(())
 
 

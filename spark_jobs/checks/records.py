@@ -9,10 +9,10 @@ from datetime import datetime, timedelta
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
-from spark_jobs.catalog import head
 from spark_jobs.checks.check import Measured, Run, rate
-from spark_jobs.ingest.positions import Position, Positions, Queue, Range, booked, within
-from spark_jobs.tables import EVENTS, INGEST_GAPS, RAW, Table
+from spark_jobs.lake.catalog import head
+from spark_jobs.lake.offsets import Position, Positions, Queue, Range, booked, within
+from spark_jobs.lake.tables import EVENTS, INGEST_GAPS, RAW, Table
 from spark_jobs.trace.merge import MESSAGE, least_records, pending
 
 QUEUE = MESSAGE[:4]

@@ -10,12 +10,12 @@ from datetime import UTC, datetime
 from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.table.snapshots import Operation
 
-from spark_jobs.catalog import lake, summary_with
 from spark_jobs.checks.brokers import UNREAD, Seen
 from spark_jobs.checks.check import Measured, Run
-from spark_jobs.ingest.positions import CHANGE_SEQ, OFFSETS, Booked, Positions, Queue, from_json, watermarks
-from spark_jobs.publish.inputs import WATERMARKS, Inputs, Published
-from spark_jobs.tables import EVENTS, RAW, Table
+from spark_jobs.lake.catalog import lake, summary_with
+from spark_jobs.lake.offsets import CHANGE_SEQ, OFFSETS, Booked, Positions, Queue, from_json, watermarks
+from spark_jobs.lake.tables import EVENTS, RAW, Table
+from spark_jobs.mart_build.inputs import WATERMARKS, Inputs, Published
 
 # All marts are published together; any of them tells when.
 _A_MART = Table("marts.fct_sends", "", ())

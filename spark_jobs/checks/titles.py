@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from spark_jobs.checks.check import COULD_NOT_BE_CHECKED, QUEUE, Check, Result
-from spark_jobs.text import amount, printable
+from spark_jobs.checks.formatting import amount, printable
 
 # Longer names and reasons are cut: the description has them in full.
 LONGEST_NAME = 80

@@ -11,9 +11,9 @@ from enum import StrEnum
 from pyiceberg.exceptions import NoSuchTableError
 from pyspark.sql import SparkSession
 
-from spark_jobs import catalog
+from spark_jobs.lake import catalog
+from spark_jobs.lake.tables import ERASURES
 from spark_jobs.settings import Settings
-from spark_jobs.tables import ERASURES
 
 
 class Kind(StrEnum):

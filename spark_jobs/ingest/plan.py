@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from spark_jobs.ingest.positions import Position, Positions, Queue, Range
 from spark_jobs.ingest.step import Bounds, Broker, Gap, QueueFailed, Step, step
+from spark_jobs.lake.offsets import Position, Positions, Queue, Range
 from spark_jobs.settings import Cluster
 
 

@@ -13,14 +13,15 @@ from functools import reduce
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from spark_jobs.ingest import progress, publish
+from spark_jobs.ingest import progress
+from spark_jobs.ingest.brokers import options
 from spark_jobs.ingest.plan import Plan
-from spark_jobs.ingest.positions import OFFSETS, RUN_ID, Queue, Range, to_json, within
-from spark_jobs.ingest.source import options
 from spark_jobs.ingest.step import Gap
+from spark_jobs.lake import publish
+from spark_jobs.lake.offsets import OFFSETS, RUN_ID, Queue, Range, to_json, within
+from spark_jobs.lake.tables import INGEST_GAPS, RAW
 from spark_jobs.rocketmq.errors import Place
 from spark_jobs.settings import Cluster, Settings
-from spark_jobs.tables import INGEST_GAPS, RAW
 
 
 def read(spark: SparkSession, cluster: Cluster, plan: Plan, settings: Settings, run_id: str) -> DataFrame:

@@ -13,11 +13,11 @@ from typing import Protocol
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from spark_jobs.ingest import publish
 from spark_jobs.ingest.plan import Plan
-from spark_jobs.ingest.positions import OFFSETS, RUN_ID, Booked, Positions, Queue, Range, to_json, within
 from spark_jobs.ingest.step import Broker, Step, refuse_made_anew
-from spark_jobs.tables import RAW
+from spark_jobs.lake import publish
+from spark_jobs.lake.offsets import OFFSETS, RUN_ID, Booked, Positions, Queue, Range, to_json, within
+from spark_jobs.lake.tables import RAW
 from spark_jobs.trace.merge import parts_of
 
 

@@ -8,9 +8,9 @@ from rich.console import Console
 from rich.table import Table
 
 from spark_jobs.ingest.plan import Plan
-from spark_jobs.ingest.positions import Queue
 from spark_jobs.ingest.raw import Stored, Written
 from spark_jobs.ingest.reextract import Again
+from spark_jobs.lake.offsets import Queue
 from spark_jobs.trace.replay import Replayed
 
 _console = Console(stderr=True, width=140)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from spark_jobs.ingest.positions import Position, Queue, Range
+from spark_jobs.lake.offsets import Position, Queue, Range
 
 
 class Message(Protocol):

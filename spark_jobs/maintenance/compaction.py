@@ -12,13 +12,12 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from spark_jobs import catalog
-from spark_jobs.ingest import publish
-from spark_jobs.ingest.positions import RUN_ID
+from spark_jobs.lake import catalog, publish
+from spark_jobs.lake.offsets import RUN_ID
+from spark_jobs.lake.session import CATALOG
+from spark_jobs.lake.tables import Column, Table
 from spark_jobs.maintenance.state import MB, SMALL
-from spark_jobs.session import CATALOG
 from spark_jobs.settings import Settings, Upkeep
-from spark_jobs.tables import Column, Table
 
 
 @dataclass(frozen=True)

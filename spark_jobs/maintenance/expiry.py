@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 
 from pyspark.sql import SparkSession
 
-from spark_jobs.ingest import publish
+from spark_jobs.lake import publish
+from spark_jobs.lake.session import CATALOG
 from spark_jobs.maintenance.state import State
-from spark_jobs.session import CATALOG
 
 # A commit writes a metadata file; Iceberg keeps them all, unless it is told otherwise.
 METADATA = {

@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.table import Table
 
 from spark_jobs.maintenance.state import MB
-from spark_jobs.maintenance.upkeep import Kept
+from spark_jobs.maintenance.table import Kept
 
 _console = Console(stderr=True, width=150)
 

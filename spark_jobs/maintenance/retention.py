@@ -7,12 +7,11 @@ from datetime import UTC, datetime, timedelta
 
 from pyspark.sql import SparkSession
 
-from spark_jobs import catalog
-from spark_jobs.ingest import publish
-from spark_jobs.ingest.positions import RUN_ID, booked, within
-from spark_jobs.session import CATALOG
+from spark_jobs.lake import catalog, publish
+from spark_jobs.lake.offsets import RUN_ID, booked, within
+from spark_jobs.lake.session import CATALOG
+from spark_jobs.lake.tables import ALL, EVENTS, RAW, RETENTION
 from spark_jobs.settings import Settings, Upkeep
-from spark_jobs.tables import ALL, EVENTS, RAW, RETENTION
 from spark_jobs.trace.merge import pending
 
 

@@ -9,9 +9,9 @@ from pyiceberg.table import Table as Metadata
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from spark_jobs import catalog
-from spark_jobs.ingest.publish import made_at
-from spark_jobs.session import CATALOG
+from spark_jobs.lake import catalog
+from spark_jobs.lake.publish import made_at
+from spark_jobs.lake.session import CATALOG
 from spark_jobs.settings import Settings, Upkeep
 
 MB = 1024 * 1024

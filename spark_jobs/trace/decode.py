@@ -9,8 +9,8 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from spark_jobs.lake.tables import EVENTS, RAW
 from spark_jobs.settings import Limits
-from spark_jobs.tables import EVENTS, RAW
 from spark_jobs.trace.layouts import COLUMNS, CONTEXT_CODES, FIELD_SEPARATOR, LAYOUTS, MSG_TYPES
 from spark_jobs.trace.matching import field, lookup, matched
 from spark_jobs.trace.pieces import records, with_pieces

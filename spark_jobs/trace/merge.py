@@ -8,8 +8,8 @@ from datetime import date
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from spark_jobs.ingest import publish
-from spark_jobs.ingest.positions import (
+from spark_jobs.lake import publish
+from spark_jobs.lake.offsets import (
     CHANGE_SEQ,
     OFFSETS,
     RUN_ID,
@@ -21,8 +21,8 @@ from spark_jobs.ingest.positions import (
     to_json,
     within,
 )
+from spark_jobs.lake.tables import EVENTS, RAW
 from spark_jobs.settings import Limits
-from spark_jobs.tables import EVENTS, RAW
 from spark_jobs.trace.decode import DECODER_VERSION, decode
 from spark_jobs.trace.layouts import RECORD_SEPARATOR
 

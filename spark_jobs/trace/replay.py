@@ -12,10 +12,10 @@ from datetime import date, datetime, time, timedelta
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from spark_jobs.ingest import publish
-from spark_jobs.ingest.positions import CHANGE_SEQ, OFFSETS, RUN_ID, Booked, to_json, within
+from spark_jobs.lake import publish
+from spark_jobs.lake.offsets import CHANGE_SEQ, OFFSETS, RUN_ID, Booked, to_json, within
+from spark_jobs.lake.tables import EVENTS, RAW, REPLACED_RECORDS
 from spark_jobs.settings import Limits
-from spark_jobs.tables import EVENTS, RAW, REPLACED_RECORDS
 from spark_jobs.trace.decode import OUTPUT
 from spark_jobs.trace.merge import MESSAGE, PLACE, Part, parts_of, pending, rows_of, same_place
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_jobs import tables
-from spark_jobs.alerts import notebook
-from spark_jobs.alerts.tell import Store
+from spark_jobs.alerts import file_store
+from spark_jobs.alerts.notify import Store
+from spark_jobs.lake import tables
 from spark_jobs.settings import Cluster, Settings
 from tests import lakes
 from tests.checks import world
@@ -37,4 +37,4 @@ def watched(settings: Settings) -> Settings:
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
     """Alerts in a file of the test's own."""
-    return partial(notebook.change, tmp_path / "alerts.json")
+    return partial(file_store.change, tmp_path / "alerts.json")

@@ -21,7 +21,7 @@ from typing import Any
 import httpx
 import pytest
 
-from sandbox import leash
+from deploy import child_process
 
 BINARY = "prometheus-alertmanager"
 needs_alertmanager = pytest.mark.skipif(
@@ -132,12 +132,12 @@ def alertmanager(
     ]
     url = f"http://127.0.0.1:{port}"
     with (folder / "log").open("w") as log:
-        process = leash.spawn(command, stdout=log, stderr=subprocess.STDOUT)
+        process = child_process.spawn(command, stdout=log, stderr=subprocess.STDOUT)
         try:
             until(lambda: _answers(f"{url}/-/ready"), 30, f"Alertmanager is not ready: see {folder / 'log'}")
             yield url
         finally:
-            leash.end(process, grace_seconds=5)
+            child_process.end(process, grace_seconds=5)
 
 
 def _answers(url: str) -> bool:

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from pydantic import SecretStr
 
 from spark_jobs.alerts.alert import Alert, advance, retire
-from spark_jobs.alerts.alertmanager import payload
-from spark_jobs.alerts.messages import LISTED, grouped, text
-from spark_jobs.alerts.sinks import Sink, configured
+from spark_jobs.alerts.sinks.alertmanager import payload
+from spark_jobs.alerts.sinks.apprise import LISTED, grouped, text
+from spark_jobs.alerts.sinks.sink import Sink, configured
 from spark_jobs.checks.check import Evaluation, Measured, could_not_be_made, judge
 from spark_jobs.checks.registry import BY_NAME
 from spark_jobs.settings import PROJECT, Alerts, MaintenanceWindow, Settings

@@ -9,11 +9,11 @@ from datetime import UTC, datetime
 import httpx
 import pytest
 
-from spark_jobs import tables
-from spark_jobs.alerts import book, rounds
+from spark_jobs.alerts import run_checks, store
 from spark_jobs.alerts.alert import advance
 from spark_jobs.checks.check import Run
 from spark_jobs.checks.registry import BY_NAME
+from spark_jobs.lake import tables
 from spark_jobs.settings import Alerts, Checks
 from tests.checks.loopback import alertmanager, needs_alertmanager, receiver, until
 from tests.checks.test_alerts import SETTINGS, found, minute
@@ -25,7 +25,7 @@ RESOLVE_SECONDS = 2
 @pytest.fixture(autouse=True)
 def nothing_booked(watched):
     """The lake is shared with modules that leave alerts in it."""
-    book.change(watched, lambda alerts: [])
+    store.change(watched, lambda alerts: [])
 
 
 def test_two_writers_at_once_lose_nothing(told, watched):
@@ -36,7 +36,7 @@ def test_two_writers_at_once_lose_nothing(told, watched):
     def write(n: int) -> None:
         try:
             ready.wait()
-            book.change(
+            store.change(
                 watched,
                 lambda alerts: advance(
                     alerts, [found((f"w{n}", False), complete=False)], SETTINGS, minute(n)
@@ -51,27 +51,29 @@ def test_two_writers_at_once_lose_nothing(told, watched):
     for thread in threads:
         thread.join()
     assert failed == []
-    assert {alert.entity for alert in book.read(watched)} == {"w0", "w1", "w2", "w3"}
+    assert {alert.entity for alert in store.read(watched)} == {"w0", "w1", "w2", "w3"}
     rows = told.sql("select entity, state, `table`, `class` from lake.ops.alerts order by entity").collect()
     assert [tuple(row) for row in rows] == [
         (f"w{n}", "open", "marts.orphan_rate", "messaging") for n in range(4)
     ]
     before = told.sql("select count(*) from lake.ops.alerts.snapshots").first()[0]
-    book.change(watched, lambda alerts: alerts)
+    store.change(watched, lambda alerts: alerts)
     assert told.sql("select count(*) from lake.ops.alerts.snapshots").first()[0] == before
-    book.change(watched, lambda alerts: [])
+    store.change(watched, lambda alerts: [])
 
 
 def test_a_lake_of_an_earlier_version_takes_alerts_before_and_after_it_gets_the_new_columns(told, watched):
     """The watchdog, which has no Spark, may be the first to write."""
     told.sql("alter table lake.ops.alerts drop columns (value, threshold)")
-    written = book.change(watched, lambda alerts: advance(alerts, [found(("a", False))], SETTINGS, minute(0)))
+    written = store.change(
+        watched, lambda alerts: advance(alerts, [found(("a", False))], SETTINGS, minute(0))
+    )
     assert [(alert.entity, alert.value) for alert in written] == [("a", 5e6)]
-    assert [(alert.entity, alert.value) for alert in book.read(watched)] == [("a", None)]
+    assert [(alert.entity, alert.value) for alert in store.read(watched)] == [("a", None)]
     tables.ensure(told)
-    book.change(watched, lambda alerts: advance(alerts, [found(("a", False))], SETTINGS, minute(1)))
-    assert [(alert.value, alert.threshold) for alert in book.read(watched)] == [(5e6, 0.01)]
-    book.change(watched, lambda alerts: [])
+    store.change(watched, lambda alerts: advance(alerts, [found(("a", False))], SETTINGS, minute(1)))
+    assert [(alert.value, alert.threshold) for alert in store.read(watched)] == [(5e6, 0.01)]
+    store.change(watched, lambda alerts: [])
 
 
 @pytest.fixture
@@ -93,7 +95,7 @@ def test_a_fault_is_one_alert_in_alertmanager_for_as_long_as_it_stands(told, wat
 
         def check() -> None:
             run = Run(ours, datetime.now(UTC), told)
-            made, undelivered = rounds.make([BY_NAME["offsets_contiguous"]], run, "run")
+            made, undelivered = run_checks.make([BY_NAME["offsets_contiguous"]], run, "run")
             assert undelivered.undelivered == {}
 
         def firing() -> list[dict]:
@@ -127,7 +129,7 @@ def test_a_fault_is_one_alert_in_alertmanager_for_as_long_as_it_stands(told, wat
         check()
         until(lambda: notified() == ["firing", "resolved"], 10, "nobody was told of the end")
         assert firing() == []
-        states = [(a.state, a.resolution) for a in book.read(ours) if a.entity == str(WELL)]
+        states = [(a.state, a.resolution) for a in store.read(ours) if a.entity == str(WELL)]
         assert states == [("resolved", "passed")]
         results = told.sql(
             f"select passed, value from lake.ops.check_results where entity = '{WELL}' order by evaluated_at"

@@ -11,17 +11,17 @@ import pyarrow as pa
 import pytest
 
 from docs.checks import PAGE, RUNBOOKS, render
-from spark_jobs.catalog import lake
 from spark_jobs.checks.check import Check, Evaluation, Measured, Result, Run, judge
 from spark_jobs.checks.evaluate import evaluate, refusing
 from spark_jobs.checks.registry import BY_NAME, CHECKS, of_stage
-from spark_jobs.ingest.positions import CHANGE_SEQ, OFFSETS, Booked, Position, to_json
-from spark_jobs.marts import gate
-from spark_jobs.publish import branches
-from spark_jobs.publish.inputs import Inputs
-from spark_jobs.publish.models import Build, Node
+from spark_jobs.jobs.marts import gate
+from spark_jobs.lake.catalog import lake
+from spark_jobs.lake.offsets import CHANGE_SEQ, OFFSETS, Booked, Position, to_json
+from spark_jobs.lake.tables import ERASURES, EVENTS, RAW, REPLACED_RECORDS, RETENTION, Table
+from spark_jobs.mart_build import branches
+from spark_jobs.mart_build.dbt import Build, Node
+from spark_jobs.mart_build.inputs import Inputs
 from spark_jobs.settings import Checks, Settings
-from spark_jobs.tables import ERASURES, EVENTS, RAW, REPLACED_RECORDS, RETENTION, Table
 from tests.checks.world import NOW, SICK, WELL, add, ms
 from tests.rocketmq.test_lag import CASES as AT_A_BROKER
 
@@ -183,7 +183,7 @@ def test_only_integrity_forbids_a_publication(found):
 
 
 def test_the_gate_refuses_and_books_why_on_main(run, told):
-    """What `spark_jobs.marts` gives to `build_and_publish`; a build that it refuses has not passed."""
+    """What `spark_jobs.jobs.marts` gives to `build_and_publish`; a build that it refuses has not passed."""
     built = Build([node("good_test", "pass")], [], 1.0)
     ours = run.settings.model_copy(update={"checks": Checks(integrity_days=36_500)})  # it looks at the clock
     refused = gate(replace(run, settings=ours), "refused")(built, BRANCH)

@@ -18,11 +18,12 @@ import httpx
 import pytest
 from pydantic import SecretStr
 
-from sandbox import leash
-from sandbox.installation_alerts import Fault, InstallationAlerts
-from sandbox.supervisor import Component, Patience, Supervisor
-from spark_jobs.alerts import book, rounds, sinks, standing, tasks
+from deploy import child_process
+from deploy.installation_alerts import Fault, InstallationAlerts
+from deploy.supervisor import Component, Patience, Supervisor
+from spark_jobs.alerts import resend, run_checks, store, tasks
 from spark_jobs.alerts.alert import Alert, advance
+from spark_jobs.alerts.sinks import sink
 from spark_jobs.checks import disk
 from spark_jobs.checks.check import Measured, Run, judge
 from spark_jobs.checks.disk import Disk
@@ -98,7 +99,7 @@ def test_a_component_that_keeps_dying_is_an_alert_in_every_sink_until_it_is_well
     command = ("sh", "-c", f"test ! -e {broken} && exec sleep 600; exit 7")
     supervisor = Supervisor(
         [Component("scheduler", command), Component("triggerer", ("sleep", "600"))],
-        lambda component: leash.spawn(component.command),
+        lambda component: child_process.spawn(component.command),
         lambda: {"scheduler": not broken.exists(), "triggerer": True},
         Patience(first_pause=0.1, longest_pause=0.5, stable=2, deaths=3),
     )
@@ -142,8 +143,8 @@ def test_open_alerts_stay_alive_while_their_watchdog_is_dead_and_people_hear_tha
     with alertmanager(tmp_path / "am", hook.url, "1m") as url:
         ours = settings_of(tmp_path, hook, url, watchdog_silent_intervals=3)
         stands = open_alert(ours)
-        standing.save(ours, [stands], datetime.now(UTC))
-        sinks.configured(ours.alerts)[0].send([stands], [], INTERVAL)
+        resend.save(ours, [stands], datetime.now(UTC))
+        sink.configured(ours.alerts)[0].send([stands], [], INTERVAL)
         since = active(url)
         assert set(since) == {("task_failed", "d/t")}
         with Loop(InstallationAlerts(ours, time.monotonic())):
@@ -155,8 +156,8 @@ def test_open_alerts_stay_alive_while_their_watchdog_is_dead_and_people_hear_tha
             until(lambda: len(titles(hook)) == 1, 10, "Apprise was not notified")
             assert "the watchdog has not run" in titles(hook)[0]
             # The watchdog runs again, and has resolved the other meanwhile.
-            standing.save(ours, [], datetime.now(UTC))
-            standing.save_last_run(ours, datetime.now(UTC))
+            resend.save(ours, [], datetime.now(UTC))
+            resend.save_last_run(ours, datetime.now(UTC))
             until(lambda: len(titles(hook)) == 2, 10, "its end was not told")
             assert titles(hook)[1].startswith("[RESOLVED]")
             until(lambda: ("task_failed", "d/t") not in active(url), 3 * KEPT, "it was sent again for ever")
@@ -172,8 +173,8 @@ def test_while_the_watchdog_is_well_nothing_is_sent_twice(hook, tmp_path):
     stands = open_alert(ours)
     with Loop(InstallationAlerts(ours, time.monotonic())):
         for _ in range(6):
-            standing.save(ours, [stands], datetime.now(UTC))
-            standing.save_last_run(ours, datetime.now(UTC))
+            resend.save(ours, [stands], datetime.now(UTC))
+            resend.save_last_run(ours, datetime.now(UTC))
             time.sleep(INTERVAL)
     assert hook.requests == []
 
@@ -185,7 +186,7 @@ def test_at_its_start_it_sends_what_nobody_has_sent_for_long(hook, tmp_path):
     ours = ours.model_copy(update={"alerts": alerts})
     for hours in (-1, 1):
         hook.requests.clear()
-        standing.save(ours, [open_alert(ours)], datetime.now(UTC) + timedelta(hours=hours))
+        resend.save(ours, [open_alert(ours)], datetime.now(UTC) + timedelta(hours=hours))
         with Loop(InstallationAlerts(ours, time.monotonic())):
             until(lambda: bool(hook.bodies("/am/api/v2/alerts")), 10, "nothing was sent")
 
@@ -193,7 +194,7 @@ def test_at_its_start_it_sends_what_nobody_has_sent_for_long(hook, tmp_path):
 @needs_alertmanager
 def test_a_round_slower_than_three_intervals_resolves_nothing(told, settings, hook, tmp_path, monkeypatch):
     """A real round of a job: what was open before stays active all the time, with its first time."""
-    book.change(settings, lambda alerts: [])
+    store.change(settings, lambda alerts: [])
     with alertmanager(tmp_path / "am", hook.url, "1m") as url:
         ours = settings.model_copy(update={"alerts": settings_of(tmp_path, hook, url).alerts})
         tasks.ended(ours, "d/t", True, "its log", "r1", datetime.now(UTC))
@@ -209,12 +210,12 @@ def test_a_round_slower_than_three_intervals_resolves_nothing(told, settings, ho
             return [Measured("x", 0.0)]
 
         check = replace(BY_NAME["body_errors"], measure=slow)
-        rounds.make([check], Run(ours, datetime.now(UTC)), "slow")
+        run_checks.make([check], Run(ours, datetime.now(UTC)), "slow")
         seen.append(active(url))
         time.sleep(1)
         seen.append(active(url))
         assert all(each == since for each in seen), seen
-    book.change(settings, lambda alerts: [])
+    store.change(settings, lambda alerts: [])
 
 
 @pytest.fixture
@@ -249,7 +250,7 @@ def test_a_full_disk_is_an_alert_that_needs_no_disk(hook, small_disk, monkeypatc
     ours.home.mkdir()
     dead: list[Fault] = []
     with Loop(InstallationAlerts(ours, time.monotonic()), lambda: dead):
-        standing.save_last_run(ours, datetime.now(UTC))
+        resend.save_last_run(ours, datetime.now(UTC))
         ballast = fill(small_disk)
         assert shutil.disk_usage(small_disk).free == 0
         with pytest.raises(OSError, match="No space left"):
@@ -280,7 +281,7 @@ def test_a_full_disk_that_the_watchdog_has_told_of_is_not_told_twice(hook, tmp_p
     ours = settings_of(tmp_path, hook, disk_free_share=1.0)
     found_full = judge(DISK_SPACE, DISK_SPACE.measure(Run(ours, datetime.now(UTC))), ours)
     by_the_watchdog = advance([], [found_full], ours, datetime.now(UTC))
-    standing.save(ours, by_the_watchdog, datetime.now(UTC))
+    resend.save(ours, by_the_watchdog, datetime.now(UTC))
     alerts = InstallationAlerts(ours, time.monotonic())
     with Loop(alerts, lambda: [Fault("scheduler", 3, "ended with code 1")]):
         until(lambda: bool(titles(hook)), 10, "nobody was notified")
@@ -368,14 +369,14 @@ def test_the_history_of_a_disk_is_bounded_and_no_clock_or_damage_spoils_it(tmp_p
     ],
 )
 def test_what_the_settings_lack_is_said(alerts, missing):
-    lines = sinks.missing(Alerts(**alerts))
+    lines = sink.missing(Alerts(**alerts))
     assert len(lines) == len(missing)
     assert all(part in line for part, line in zip(missing, lines, strict=True))
 
 
 def test_the_supervisor_loads_neither_airflow_nor_spark_nor_the_lake():
     heavy = ("airflow", "pyspark", "py4j", "pyiceberg", "pyarrow", "sqlalchemy", "dbt")
-    code = f"import sys, sandbox.up; print([name for name in {heavy} if name in sys.modules])"
+    code = f"import sys, deploy.up; print([name for name in {heavy} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 
@@ -385,7 +386,7 @@ WATCHES = """
 import select, sys, time
 from pathlib import Path
 
-from sandbox.installation_alerts import Fault, InstallationAlerts
+from deploy.installation_alerts import Fault, InstallationAlerts
 from spark_jobs.settings import Settings
 
 alerts = InstallationAlerts(Settings(), time.monotonic())
@@ -405,7 +406,7 @@ def test_a_clock_that_jumps_resolves_nothing_and_raises_nothing(hook, tmp_path):
     clock.write_text("+0")
     with alertmanager(tmp_path / "am", hook.url, "1m") as url:
         ours = settings_of(tmp_path, hook, url, watchdog_silent_intervals=1000)
-        standing.save(ours, [open_alert(ours)], datetime.now(UTC))
+        resend.save(ours, [open_alert(ours)], datetime.now(UTC))
         environment = os.environ | {
             **{"TRACE_HOME": str(tmp_path), "TRACE_CHECKS__DISK_FREE_SHARE": "0"},
             **{"TRACE_CHECKS__WATCHDOG_SILENT_INTERVALS": "1000"},

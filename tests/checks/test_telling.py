@@ -19,9 +19,9 @@ import pytest
 import yaml
 from pydantic_settings import SettingsError
 
-from spark_jobs.alerts import notebook
+from spark_jobs.alerts import file_store
 from spark_jobs.alerts.alert import Alert
-from spark_jobs.alerts.tell import LEASE, NotKept, tell
+from spark_jobs.alerts.notify import LEASE, NotKept, tell
 from spark_jobs.checks.registry import BY_NAME
 from spark_jobs.settings import PROJECT, Alerts, Settings
 from tests.checks.loopback import alertmanager, needs_alertmanager, receiver, until
@@ -96,12 +96,12 @@ LOGS = """
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from spark_jobs.alerts import notebook
-from spark_jobs.alerts.tell import tell
+from spark_jobs.alerts import file_store
+from spark_jobs.alerts.notify import tell
 from spark_jobs.settings import Settings
 from tests.checks.test_alerts import found
 for hour, passed in ((9, False), (12, True)):
-    store = partial(notebook.change, Path("alerts.json"))
+    store = partial(file_store.change, Path("alerts.json"))
     tell(store, [found(("a", passed))], Settings(environment="prod"), datetime(2026, 11, 20, hour, 12, tzinfo=UTC))
 """
 
@@ -177,7 +177,7 @@ def test_a_secret_in_an_address_is_never_shown(tmp_path, hook, caplog, capfd, si
     hook.answers = [answers] * 3
     caplog.set_level(logging.DEBUG)
     file = tmp_path / "alerts.json"
-    told = tell(partial(notebook.change, file), [found(("a", False))], ours, minute(0))
+    told = tell(partial(file_store.change, file), [found(("a", False))], ours, minute(0))
     shown = [
         caplog.text,
         file.read_text(),

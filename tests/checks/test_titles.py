@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 
 from spark_jobs.alerts.alert import advance
-from spark_jobs.catalog import lake
 from spark_jobs.checks.check import Check, Measured, Result, Run, could_not_be_made, judge
 from spark_jobs.checks.evaluate import evaluate
+from spark_jobs.checks.formatting import amount, duration, printable
 from spark_jobs.checks.registry import BY_NAME
 from spark_jobs.checks.titles import LONGEST, title
+from spark_jobs.lake.catalog import lake
+from spark_jobs.lake.tables import RAW
 from spark_jobs.settings import Checks, Settings
-from spark_jobs.tables import RAW
-from spark_jobs.text import amount, duration, printable
 from tests.checks.test_alerts import minute
 
 QUEUE = "prod/RMQ_SYS_TRACE_TOPIC/broker-a/0"

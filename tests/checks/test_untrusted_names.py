@@ -7,8 +7,8 @@ import json
 import pytest
 import requests
 
-from spark_jobs.alerts.messages import LONGEST_TITLE
-from spark_jobs.alerts.tell import tell
+from spark_jobs.alerts.notify import tell
+from spark_jobs.alerts.sinks.apprise import LONGEST_TITLE
 from spark_jobs.checks.check import Measured, judge
 from spark_jobs.checks.registry import BY_NAME
 from tests.checks.loopback import mailbox, receiver

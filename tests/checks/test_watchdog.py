@@ -14,12 +14,12 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from pydantic import SecretStr
 
-from spark_jobs import watchdog
-from spark_jobs.alerts import book, tasks
-from spark_jobs.catalog import head
+from spark_jobs.alerts import store, tasks
+from spark_jobs.jobs import watchdog
+from spark_jobs.jobs.watchdog import watch
+from spark_jobs.lake.catalog import head
+from spark_jobs.lake.tables import RAW
 from spark_jobs.settings import PROJECT, Alerts, Catalog, Checks, Cluster, Settings
-from spark_jobs.tables import RAW
-from spark_jobs.watchdog import watch
 from tests.checks.loopback import receiver, until
 
 
@@ -32,7 +32,7 @@ def hook():
 @pytest.fixture
 def ours(told, settings, hook, tmp_path):
     """A watchdog over the lake of the tests, with state, a chat and a dead-man's switch of its own."""
-    book.change(settings, lambda alerts: [])
+    store.change(settings, lambda alerts: [])
     return Settings(
         home=tmp_path,
         clusters=[],
@@ -70,7 +70,7 @@ def test_it_pages_when_a_running_task_was_killed(ours, hook):
         **{"TRACE_CATALOG__URI": ours.catalog_uri, "TRACE_CATALOG__WAREHOUSE": ours.warehouse},
     }
     task = subprocess.Popen(
-        [sys.executable, "-m", "spark_jobs.merge"],
+        [sys.executable, "-m", "spark_jobs.jobs.merge"],
         env=environment,
         start_new_session=True,
         stdout=subprocess.DEVNULL,
@@ -89,7 +89,7 @@ def test_it_pages_when_a_running_task_was_killed(ours, hook):
     assert re.fullmatch(r"\[CRITICAL\] local: no commit to raw or events for \d+ min, limit 20 min", title)
     assert watch(ours, now + timedelta(minutes=30), "once more") == []
     assert len(titles(hook)) == 1
-    (alert,) = [each for each in book.read(ours) if each.is_open]
+    (alert,) = [each for each in store.read(ours) if each.is_open]
     assert (alert.check, alert.entity) == ("ingest_silent", None)
 
 
@@ -101,7 +101,7 @@ def test_what_the_lake_says_is_told_though_no_broker_answers(ours, hook):
         later = datetime.now(UTC) + timedelta(minutes=25)
         assert watch(ours.model_copy(update={"clusters": clusters}), later, "silent") == []
     assert time.monotonic() - begin < 30, "the task is killed after four minutes"
-    alerts = {(alert.check, alert.entity) for alert in book.read(ours)}
+    alerts = {(alert.check, alert.entity) for alert in store.read(ours)}
     assert {("ingest_silent", None), ("lag", "hangs"), ("lag", "hangs_too")} <= alerts
     silent, unasked = (
         next(n for n, title in enumerate(titles(hook)) if words in title)
@@ -203,7 +203,7 @@ def test_a_cluster_that_was_just_added_has_time_to_be_read(ours, hook):
         assert watch(added, now + timedelta(minutes=minutes), "added") == []
         assert titles(hook) == []
     assert watch(added, now + timedelta(minutes=31), "added") == []
-    alerts = {(alert.check, alert.entity) for alert in book.read(ours) if alert.is_open}
+    alerts = {(alert.check, alert.entity) for alert in store.read(ours) if alert.is_open}
     assert alerts == {("freshness_raw", "added"), ("freshness_events", "added")}
 
 
@@ -213,7 +213,7 @@ def test_a_task_that_is_no_more_stands_as_failed_no_longer(ours, hook):
         tasks.ended(ours, task, True, "its log", "r1", now)
     there = {"d/t", "d/extract/c1", "d/any/*"}
     tasks.ended(ours, "d/t", False, "its log", "r2", now + timedelta(minutes=1), there)
-    assert {alert.entity for alert in book.read(ours) if alert.is_open} == {
+    assert {alert.entity for alert in store.read(ours) if alert.is_open} == {
         "d/extract/c1",
         "d/any/7",
         "e/gone",
@@ -227,7 +227,7 @@ def test_a_task_that_failed_is_an_alert_until_it_succeeds(told, ours, hook):
     tasks.ended(ours, "d/t", True, "its log", "r1", now)
     tasks.ended(ours, "d/other", True, "its log", "r1", now)
     tasks.ended(ours, "d/t", False, "its log", "r2", now + timedelta(minutes=1))
-    assert [(a.entity, a.state) for a in book.read(ours)] == [("d/other", "open"), ("d/t", "resolved")]
+    assert [(a.entity, a.state) for a in store.read(ours)] == [("d/other", "open"), ("d/t", "resolved")]
     assert titles(hook) == [
         "[CRITICAL] local: task d/t failed",
         "[CRITICAL] local: task d/other failed",

@@ -9,12 +9,12 @@ import pyarrow as pa
 import yaml
 from pyiceberg.io.pyarrow import schema_to_pyarrow
 
-from spark_jobs import tables
-from spark_jobs.catalog import lake
-from spark_jobs.ingest.positions import OFFSETS, Position, Queue, to_json
-from spark_jobs.publish.inputs import WATERMARKS
+from spark_jobs.lake import tables
+from spark_jobs.lake.catalog import lake
+from spark_jobs.lake.offsets import OFFSETS, Position, Queue, to_json
+from spark_jobs.lake.tables import Column, Table
+from spark_jobs.mart_build.inputs import WATERMARKS
 from spark_jobs.settings import PROJECT, Settings
-from spark_jobs.tables import Column, Table
 
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 TOPIC = "RMQ_SYS_TRACE_TOPIC"

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import quote, unquote_plus
 
-from spark_jobs import jars
+from spark_jobs.lake import jars
 from tests.conformance.matrix import Context, Values
 
 HERE = Path(__file__).parent

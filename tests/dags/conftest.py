@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from sandbox.pipeline import airflow_environment
+from deploy.airflow_environment import airflow_environment
 from spark_jobs.settings import PROJECT, Cluster, Settings
 
 

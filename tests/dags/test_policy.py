@@ -8,10 +8,10 @@ from uuid import uuid4
 
 import pytest
 
-from sandbox.pipeline import POOLS
-from spark_jobs import reextract
-from spark_jobs.ingest.positions import Queue
+from deploy.airflow_environment import POOLS
 from spark_jobs.ingest.reextract import Asked
+from spark_jobs.jobs import reextract
+from spark_jobs.lake.offsets import Queue
 from tests.checks.world import ms
 
 EXPECTED = {"trace_backfill", "trace_ingest", "trace_maintenance", "trace_marts", "trace_watchdog"}

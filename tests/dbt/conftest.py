@@ -10,11 +10,11 @@ import pytest
 from pyiceberg.catalog import Catalog
 from pyspark.sql import SparkSession
 
-from spark_jobs import tables
-from spark_jobs.ingest.positions import booked
-from spark_jobs.publish.inputs import Inputs
-from spark_jobs.publish.marts import build_and_publish
-from spark_jobs.publish.models import Build
+from spark_jobs.lake import tables
+from spark_jobs.lake.offsets import booked
+from spark_jobs.mart_build.build import build_and_publish
+from spark_jobs.mart_build.dbt import Build
+from spark_jobs.mart_build.inputs import Inputs
 from spark_jobs.settings import Settings
 from tests import lakes
 from tests.dbt.story import tell

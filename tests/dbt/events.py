@@ -8,8 +8,8 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from spark_jobs import tables
-from spark_jobs.ingest.positions import CHANGE_SEQ, OFFSETS, Position, Queue, to_json
+from spark_jobs.lake import tables
+from spark_jobs.lake.offsets import CHANGE_SEQ, OFFSETS, Position, Queue, to_json
 
 CLUSTER = "test"
 NOON = datetime(2026, 11, 20, 12, 0, 0)

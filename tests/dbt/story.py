@@ -11,8 +11,8 @@ from datetime import timedelta
 
 from pyspark.sql import Row, SparkSession
 
-from spark_jobs import tables
-from spark_jobs.ingest.positions import Position, Queue
+from spark_jobs.lake import tables
+from spark_jobs.lake.offsets import Position, Queue
 from tests.dbt.events import NOON, Events, at
 
 HOUR = 3600

@@ -10,12 +10,12 @@ from datetime import datetime, timedelta
 import pytest
 from pyspark.sql import Row
 
-from spark_jobs import tables
 from spark_jobs.erasure.marts import erase_from_marts
 from spark_jobs.erasure.rules import Kind, Rule, digest
-from spark_jobs.publish import branches, models
-from spark_jobs.publish.inputs import DBT_PROJECT
-from spark_jobs.publish.marts import recover
+from spark_jobs.lake import tables
+from spark_jobs.mart_build import branches, dbt
+from spark_jobs.mart_build.build import recover
+from spark_jobs.mart_build.inputs import DBT_PROJECT
 from tests.dbt.events import NOON, at
 from tests.dbt.story import DAY, HOUR
 
@@ -58,7 +58,7 @@ def test_a_context_that_changes_makes_none_of_them_anew(marts, catalog, inputs, 
         """The messages that the next run would make anew."""
         run = replace(inputs, change_seq_from=inputs.change_seq_to, kept_from=kept_from)
         with on_a_branch(marts, catalog):
-            done = models.dbt("run", run, state, DBT_PROJECT, "--select", "+int_affected_messages")
+            done = dbt.dbt("run", run, state, DBT_PROJECT, "--select", "+int_affected_messages")
             assert done.passed, (done.error, done.failures)
             return {row.life for row in marts.table("lake.changes.int_affected_messages").collect()}
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from spark_jobs import history_tests
-from spark_jobs.publish import branches
+from spark_jobs.jobs import history_tests
+from spark_jobs.mart_build import branches
 
 
 def verdicts(marts, run: str) -> dict[str, bool]:

@@ -8,9 +8,9 @@ import pytest
 from pyiceberg.catalog import Catalog
 from pyspark.sql import SparkSession
 
-from spark_jobs.ingest.publish import fast_forward
-from spark_jobs.publish import branches, publication
-from spark_jobs.publish.marts import recover
+from spark_jobs.lake.publish import fast_forward
+from spark_jobs.mart_build import branches, publication
+from spark_jobs.mart_build.build import recover
 
 TABLES = [f"marts.kill_{number}" for number in (1, 2, 3)]
 BRANCH = f"{branches.PREFIX}of_the_dead"

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from spark_jobs.checks.registry import CHECKS
-from spark_jobs.publish import models
-from spark_jobs.publish.inputs import Inputs
+from spark_jobs.mart_build import dbt
+from spark_jobs.mart_build.inputs import Inputs
 from spark_jobs.settings import PROJECT, Limits
 
 # Rows of one message or attempt, not counts of them.
@@ -35,7 +35,7 @@ Manifest = dict[str, Any]
 @pytest.fixture(scope="module")
 def manifest(tmp_path_factory) -> Manifest:
     state = tmp_path_factory.mktemp("parsed")
-    parsed = models.dbt("parse", Inputs(1, {}, Limits(), change_seq_from=0), state)
+    parsed = dbt.dbt("parse", Inputs(1, {}, Limits(), change_seq_from=0), state)
     assert parsed.error is None
     return json.loads((state / "target" / "manifest.json").read_text())
 

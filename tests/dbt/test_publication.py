@@ -13,11 +13,11 @@ import yaml
 
 from spark_jobs.checks.build import FACTS
 from spark_jobs.checks.check import Run
-from spark_jobs.ingest.publish import fast_forward
-from spark_jobs.marts import gate
-from spark_jobs.publish import branches, models, publication
-from spark_jobs.publish.inputs import CHANGE_SEQ_TO, DBT_PROJECT, WATERMARKS
-from spark_jobs.publish.marts import build_and_publish, recover, row_counts
+from spark_jobs.jobs.marts import gate
+from spark_jobs.lake.publish import fast_forward
+from spark_jobs.mart_build import branches, dbt, publication
+from spark_jobs.mart_build.build import build_and_publish, recover, row_counts
+from spark_jobs.mart_build.inputs import CHANGE_SEQ_TO, DBT_PROJECT, WATERMARKS
 
 
 def mains(catalog) -> dict[str, int]:
@@ -51,7 +51,7 @@ def only_main_is_left(catalog) -> bool:
 
 def test_dbt_unit_tests(marts, inputs, state):
     """Each definition's unit tests, beside its model."""
-    ran = models.dbt("test", inputs, state, DBT_PROJECT, "--select", "test_type:unit")
+    ran = dbt.dbt("test", inputs, state, DBT_PROJECT, "--select", "test_type:unit")
     assert ran.error is None
     assert [(node.name, node.message) for node in ran.failures] == []
     assert len(ran.nodes) == sum(len(page.get("unit_tests") or []) for page in pages())

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_jobs.publish import branches, models
-from spark_jobs.publish.inputs import DBT_PROJECT
+from spark_jobs.mart_build import branches, dbt
+from spark_jobs.mart_build.inputs import DBT_PROJECT
 
 THREE_DAYS = 259200
 SEED = "slo_objectives"
@@ -37,7 +37,7 @@ def burn_of(marts: SparkSession, catalog, inputs, state, tmp_path: Path):
             f"test,Ann's {name},{name},,,0.9,30,{100 if 'latency' in name else ''}," for name in indicators
         ]
         seed.write_text("\n".join([head, *rows]) + "\n")
-        done = models.dbt(
+        done = dbt.dbt(
             "build", inputs, state, project, "--select", SEED, "slo_burn", "--exclude", "test_type:unit"
         )
         assert done.passed, (done.error, [(node.name, node.message) for node in done.failures])
@@ -45,7 +45,7 @@ def burn_of(marts: SparkSession, catalog, inputs, state, tmp_path: Path):
         return {row.indicator: row.long_events for row in found}
 
     yield build
-    models.dbt("seed", inputs, state, DBT_PROJECT, "--select", SEED)
+    dbt.dbt("seed", inputs, state, DBT_PROJECT, "--select", SEED)
     marts.sql(f"call lake.system.set_current_snapshot('lake.marts.slo_burn', {main})")
 
 

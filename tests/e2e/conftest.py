@@ -11,13 +11,15 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from sandbox import pipeline, show
+from deploy import show
+from deploy.airflow_environment import prepare
 from sandbox.broker import Sandbox, rocketmq
+from sandbox.demo import wait_for_grace
 from sandbox.record import Record, read_record
 from sandbox.releases import OLDER
 from sandbox.scenarios import TRACE_TOPICS
 from sandbox.traffic import generate
-from spark_jobs.home import keep_private
+from spark_jobs.process.home import keep_private
 from spark_jobs.settings import PROJECT, Cluster, Settings
 
 MESSAGES = 400
@@ -53,11 +55,11 @@ def world(tmp_path_factory) -> Iterator[World]:
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("TRACE_SETTINGS", str(PROJECT / "sandbox" / "demo.toml"))
             settings = Settings(home=home, clusters=[cluster])
-            found = World(sandbox, settings, pipeline.prepare(settings))
+            found = World(sandbox, settings, prepare(settings))
         generate(sandbox.namesrv, MESSAGES, found.traffic, full=True)
         for release in OLDER:
             generate(sandbox.namesrv, MESSAGES // 10, found.traffic, release=release)
-        pipeline.wait_for_grace(settings)
+        wait_for_grace(settings)
         found.made = make_run(sandbox, found.environment)
         assert found.made.returncode == 0, found.made.stdout + found.made.stderr
         yield found

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from sandbox import pipeline, show
+from deploy import run_once, show
 from sandbox.record import read_record
 from spark_jobs.settings import PROJECT, Settings
 
@@ -103,7 +103,7 @@ def test_killed_in_the_middle(tmp_path):
     time.sleep(4)
     demo.process.send_signal(signal.SIGINT)
     assert demo.process.wait(60) != 0
-    assert demo.output.splitlines()[-1] == pipeline.STOPPED
+    assert demo.output.splitlines()[-1] == run_once.STOPPED
     assert "Traceback" not in demo.output
     assert_none_left(home)
 

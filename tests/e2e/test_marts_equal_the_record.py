@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 
 import pytest
 
-from sandbox import admin, scenarios, show
+from sandbox import admin, proof, scenarios
 from sandbox.releases import BY_VERSION, NEWEST, OLDER
 
 KINDS = (
@@ -49,7 +49,7 @@ def test_the_scenario_is_complete(record):
 
 def test_nothing_was_lost(world):
     offsets = admin.trace_offsets(world.sandbox.namesrv, scenarios.TRACE_TOPICS)
-    counts = show.proof(world.settings, "demo", offsets)
+    counts = proof.proof(world.settings, "demo", offsets)
     assert counts["trace_messages_broker"] == counts["raw_rows"] > 0
     assert counts["invalid"] == 0
 

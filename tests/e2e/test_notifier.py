@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 
-from sandbox import show
+from deploy import show
 
 DAG = """
 from datetime import UTC, datetime

@@ -51,7 +51,7 @@ def test_make_run_without_a_cluster_says_what_is_missing(tmp_path):
 
 def test_two_builds_of_the_marts_at_once_are_made_one_after_the_other(world):
     """Both by hand: no pool of Airflow's holds them apart."""
-    command = [sys.executable, "-m", "spark_jobs.marts", "--full-refresh", "--run-id"]
+    command = [sys.executable, "-m", "spark_jobs.jobs.marts", "--full-refresh", "--run-id"]
     both = [
         subprocess.Popen(
             [*command, name],

@@ -18,13 +18,13 @@ from pathlib import Path
 import httpx
 import pytest
 
-from sandbox import leash
-from sandbox.home_lock import lock_file
-from sandbox.scheduler import PASSWORDS, Airflow, password_of
+from deploy import child_process
+from deploy.airflow_components import PASSWORDS, Airflow, password_of
+from deploy.home_lock import lock_file
+from deploy.up import State
 from sandbox.traffic import generate
-from sandbox.up import State
 from spark_jobs.alerts import tasks
-from spark_jobs.file_lock import processes_with
+from spark_jobs.process.file_lock import processes_with
 from tests.checks.loopback import alertmanager, needs_alertmanager, receiver
 from tests.e2e.conftest import World
 from tests.lineage_sink import Event, Sink, wrote
@@ -52,7 +52,7 @@ waiting()
 def make(world: World, command: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """What `make up`, `make down` and `make status` run."""
     return subprocess.run(
-        [sys.executable, "-m", "sandbox.up", command, "--port", str(PORT)],
+        [sys.executable, "-m", "deploy.up", command, "--port", str(PORT)],
         env=world.environment | environment,
         capture_output=True,
         text=True,
@@ -135,7 +135,7 @@ def first_run(airflow: Airflow) -> str:
 def left_by_a_killed_run(world: World) -> str:
     """Kill `make run` while it reads; what else wants the folder meanwhile is refused with one line."""
     environment = world.environment | {"PYTHONUNBUFFERED": "1"}
-    command = [sys.executable, "-m", "sandbox.pipeline", "--namesrv", world.sandbox.namesrv]
+    command = [sys.executable, "-m", "deploy.run_once", "--namesrv", world.sandbox.namesrv]
     log = world.settings.home / "logs" / "trace_ingest.log"
     log.unlink()
     before = started_by_test(world)
@@ -341,15 +341,15 @@ def test_up_repairs_what_does_not_run(world, airflow):
 def test_up_replaces_a_supervisor_that_was_killed_and_ends_what_it_left(world, airflow):
     state = State(world.settings)
     before = {each["pid"] for each in components(world).values()}
-    leashes = [
+    guards = [
         pid
         for leader in before
-        for pid in leash.session_of(leader)
-        if b"leash.py" in Path(f"/proc/{pid}/cmdline").read_bytes()
+        for pid in child_process.session_of(leader)
+        if b"child_process.py" in Path(f"/proc/{pid}/cmdline").read_bytes()
     ]
-    assert len(leashes) == len(before)
+    assert len(guards) == len(before)
     killed = state.supervisor()
-    for pid in (*leashes, killed):
+    for pid in (*guards, killed):
         os.kill(pid, signal.SIGKILL)
     until = time.monotonic() + 10
     while state.supervisor() is not None:
@@ -360,7 +360,7 @@ def test_up_replaces_a_supervisor_that_was_killed_and_ends_what_it_left(world, a
     assert again.returncode == 0, again.stdout
     assert f"`make up` (pid {killed}" in again.stdout
     assert "ending the processes that it left" in again.stdout
-    assert not [pid for leader in before for pid in leash.session_of(leader)]
+    assert not [pid for leader in before for pid in child_process.session_of(leader)]
     assert not before & {each["pid"] for each in components(world).values()}
 
 
@@ -369,7 +369,7 @@ def test_down_ends_all_of_it_and_nothing_else(world, airflow):
     file = lock_file(world.settings.home)
     bystander = subprocess.Popen(["sleep", "600"], start_new_session=True)
     try:
-        assert len(processes_with(file)) >= 9, "the supervisor, four components and their leashes"
+        assert len(processes_with(file)) >= 9, "the supervisor, four components and their guard processes"
         assert make(world, "down").returncode == 0
         assert processes_with(file) == []
         assert state.user() is None

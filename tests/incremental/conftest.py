@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_jobs import tables
+from spark_jobs.lake import tables
 from spark_jobs.settings import Settings
 from tests import lakes
 from tests.dbt.conftest import planning_for_few_rows

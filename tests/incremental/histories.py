@@ -12,7 +12,7 @@ from typing import Any
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
-from spark_jobs import tables
+from spark_jobs.lake import tables
 from spark_jobs.settings import Limits
 
 WATERMARK = datetime(2026, 11, 21, 12)

@@ -17,11 +17,11 @@ from typing import Any
 import pytest
 from pyspark.sql import Row
 
-from spark_jobs import tables
-from spark_jobs.ingest.positions import Position, Queue, booked
-from spark_jobs.publish import branches
-from spark_jobs.publish.inputs import Inputs, Published
-from spark_jobs.publish.marts import build_and_publish
+from spark_jobs.lake import tables
+from spark_jobs.lake.offsets import Position, Queue, booked
+from spark_jobs.mart_build import branches
+from spark_jobs.mart_build.build import build_and_publish
+from spark_jobs.mart_build.inputs import Inputs, Published
 from tests.dbt.events import Events
 from tests.dbt.story import DAY, book_gap, whole_day
 from tests.incremental import definitions

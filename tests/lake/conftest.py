@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_jobs import tables
+from spark_jobs.lake import tables
 from spark_jobs.settings import Settings
 from tests import lakes
 from tests.spark.stored import messages, planned, write

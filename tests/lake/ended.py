@@ -16,9 +16,10 @@ from collections.abc import Callable
 
 from pyspark import SparkContext
 
-from spark_jobs import jvm, maintain
-from spark_jobs.failures import run_job
-from spark_jobs.publish import models, publication
+from spark_jobs.jobs import maintain
+from spark_jobs.jobs.run import run_job
+from spark_jobs.mart_build import dbt, publication
+from spark_jobs.process import jvm
 from spark_jobs.trace import merge as trace_merge
 from tests.faults.jobs.job import around
 
@@ -60,12 +61,12 @@ def main() -> None:
         case "audit":
             around((trace_merge, "_audit"), before=happens)
         case "build":
-            around((models, "dbtRunner"), before=when_tasks_run(happens))
+            around((dbt, "dbtRunner"), before=when_tasks_run(happens))
         case "publish":
             around((publication, "_move"), before=happens)
         case "maintain":
             around((maintain, "keep"), before=happens)
-    job = importlib.import_module(f"spark_jobs.{name}")
+    job = importlib.import_module(f"spark_jobs.jobs.{name}")
     sys.exit(run_job(lambda: job.main(arguments)))
 
 

@@ -14,10 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from sandbox import demo, pipeline, up
-from spark_jobs.catalog import lake
-from spark_jobs.failures import run_job
-from spark_jobs.lake_identity import WrongLakeError
+from deploy import run_once, up
+from sandbox import demo
+from spark_jobs.jobs.run import run_job
+from spark_jobs.lake.catalog import lake
+from spark_jobs.lake.identity import WrongLakeError
 from spark_jobs.settings import PROJECT, Settings
 from tests.lake.conftest import state
 
@@ -26,16 +27,16 @@ ARGUMENTS = {
     "replay": ["--from", "2026-11-20", "--to", "2026-11-21"],
     "reextract": ["--from", "2026-11-20", "--to", "2026-11-21"],
     "erase": ["--cluster", "c", "--key", "k", "--yes"],
-    "ingest_reset": ["--queue", "c/RMQ_SYS_TRACE_TOPIC/broker-a/0"],
+    "reset_queue": ["--queue", "c/RMQ_SYS_TRACE_TOPIC/broker-a/0"],
 }
 # They make no use of a lake that exists.
-NO_JOBS = {"archive_classes", "jars"}
+NO_JOBS = {"archive_classes"}
 CLUSTERS = '[{"name": "c", "namesrv": ["127.0.0.1:1"]}]'
 
 
 def jobs() -> list[str]:
-    """Every module of `spark_jobs` with a `main`, so that a new job cannot escape."""
-    files = (PROJECT / "spark_jobs").glob("*.py")
+    """Every module of `spark_jobs.jobs` with a `main`, so that a new job cannot escape."""
+    files = (PROJECT / "spark_jobs" / "jobs").glob("*.py")
     return sorted({file.stem for file in files if "def main(" in file.read_text()} - NO_JOBS)
 
 
@@ -51,7 +52,7 @@ def test_every_job_refuses_a_copy_and_changes_nothing(original, on_copy, capfd):
     assert {"extract", "merge", "marts", "maintain", "erase", "watchdog"} <= set(jobs())
     before = state(original.home), state(on_copy.home / "warehouse")
     for name in jobs():
-        main = importlib.import_module(f"spark_jobs.{name}").main
+        main = importlib.import_module(f"spark_jobs.jobs.{name}").main
         assert run_job(lambda main=main, name=name: main(ARGUMENTS.get(name, []))) != 0, name
         lines = [line for line in capfd.readouterr().err.splitlines() if line.startswith("failed: ")]
         assert lines, name
@@ -66,7 +67,7 @@ def test_maintenance_as_a_process(original, on_copy):
     """The job that deleted the original's files: no trace, one line, and no JVM was started."""
     before = state(original.home)
     done = subprocess.run(
-        [sys.executable, "-m", "spark_jobs.maintain"],
+        [sys.executable, "-m", "spark_jobs.jobs.maintain"],
         env=os.environ | {"PYTHONPATH": str(PROJECT)},
         capture_output=True,
         text=True,
@@ -84,7 +85,7 @@ def test_the_pipeline_refuses_a_copy(original, on_copy, command):
     """Before a broker or Airflow is started."""
     before = state(original.home)
     calls = {
-        "run": lambda: pipeline.main([]),
+        "run": lambda: run_once.main([]),
         "demo": lambda: demo.main([]),
         "up": lambda: up.main(["up"]),
     }
@@ -145,7 +146,7 @@ def test_a_home_that_was_moved_and_linked_is_the_same_lake(original, tmp_path):
 
     def merge(home: Path) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [sys.executable, "-m", "spark_jobs.merge"],
+            [sys.executable, "-m", "spark_jobs.jobs.merge"],
             env=environment | {"TRACE_HOME": str(home)},
             capture_output=True,
             text=True,
@@ -166,7 +167,7 @@ def test_a_home_that_was_moved_and_linked_is_the_same_lake(original, tmp_path):
 
 def test_the_lake_is_opened_at_two_places_alone():
     """So that nothing gets at it unverified."""
-    folders = ("spark_jobs", "plugins", "sandbox", "dags", "docs", "benchmarks")
+    folders = ("spark_jobs", "plugins", "deploy", "sandbox", "dags", "docs", "benchmarks")
     opened = {
         f"{file.relative_to(PROJECT)}: {how}"
         for folder in folders
@@ -174,7 +175,10 @@ def test_the_lake_is_opened_at_two_places_alone():
         for how in ("load_catalog(", "SparkSession.builder")
         if how in file.read_text()
     }
-    assert opened == {"spark_jobs/catalog.py: load_catalog(", "spark_jobs/session.py: SparkSession.builder"}
+    assert opened == {
+        "spark_jobs/lake/catalog.py: load_catalog(",
+        "spark_jobs/lake/session.py: SparkSession.builder",
+    }
 
 
 def test_the_sensor_fails(on_copy):

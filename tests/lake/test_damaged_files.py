@@ -8,12 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from spark_jobs import merge, replay, tables, watchdog
-from spark_jobs.catalog import lake
-from spark_jobs.failures import run_job
-from spark_jobs.lake_identity import local_path
+from spark_jobs.jobs import merge, replay, watchdog
+from spark_jobs.jobs.run import run_job
+from spark_jobs.lake import tables
+from spark_jobs.lake.catalog import lake
+from spark_jobs.lake.identity import local_path
+from spark_jobs.lake.tables import Table
 from spark_jobs.settings import Settings
-from spark_jobs.tables import Table
 
 RECORDS = 40  # of the 20 messages, which two days hold
 DAYS = ("2026-11-20", "2026-11-21")

@@ -16,15 +16,15 @@ from pathlib import Path
 
 import pytest
 
-from spark_jobs.catalog import lake
-from spark_jobs.interrupts import STOPPED
+from spark_jobs.lake.catalog import lake
+from spark_jobs.process.interrupts import STOPPED
 from spark_jobs.settings import PROJECT, Settings
 
 MESSAGES = 3000
 SECONDS = 400
 SEED = f"""
-from spark_jobs import tables
-from spark_jobs.session import session
+from spark_jobs.lake import tables
+from spark_jobs.lake.session import session
 from spark_jobs.settings import Settings
 from tests.spark.stored import messages, planned, write
 settings = Settings()
@@ -119,7 +119,7 @@ def assert_stopped(ended: Ended) -> None:
 
 
 def test_interrupted_while_it_imports(home: Home):
-    process = home.start("-m", "spark_jobs.merge")
+    process = home.start("-m", "spark_jobs.jobs.merge")
     time.sleep(1)
     os.killpg(process.pid, signal.SIGINT)
     ended = home.wait(process)
@@ -128,7 +128,7 @@ def test_interrupted_while_it_imports(home: Home):
 
 
 def test_interrupted_while_the_jvm_starts(home: Home):
-    process = home.start("-m", "spark_jobs.merge")
+    process = home.start("-m", "spark_jobs.jobs.merge")
     until = time.monotonic() + 60
     while not any("java" in args or "spark-submit" in args for args in left_of(process.pid)):
         assert time.monotonic() < until
@@ -159,7 +159,7 @@ def test_its_jvm_is_out_of_memory(home: Home):
     small = home.settings.spark_conf | {"spark.testing.memory": "2000000000"}  # else Spark does not start
     ended = home.run(
         "-m",
-        "spark_jobs.merge",
+        "spark_jobs.jobs.merge",
         TRACE_SPARK_DRIVER_MEMORY="50m",
         TRACE_SPARK_CONF=json.dumps(small),
     )
@@ -171,14 +171,14 @@ def test_its_jvm_is_out_of_memory(home: Home):
 
 
 def test_with_too_little_memory_to_start(home: Home):
-    ended = home.run("-m", "spark_jobs.merge", TRACE_SPARK_DRIVER_MEMORY="100m")
+    ended = home.run("-m", "spark_jobs.jobs.merge", TRACE_SPARK_DRIVER_MEMORY="100m")
     assert ended.code == 1
     assert "raise spark_driver_memory" in ended.last
 
 
 def test_the_next_run_goes_on(home: Home):
     """After all of the above; then the marts and maintenance are interrupted, and go on too."""
-    merged = home.run("-m", "spark_jobs.merge")
+    merged = home.run("-m", "spark_jobs.jobs.merge")
     assert merged.code == 0, merged.output
     assert home.records() == 2 * MESSAGES
     assert_stopped(home.run("-m", "tests.lake.ended", "interrupt", "maintain", "maintain"))
@@ -187,6 +187,6 @@ def test_the_next_run_goes_on(home: Home):
     assert killed.last.startswith("failed: the Spark JVM of this job was killed (SIGKILL)")
     for point in ("build", "publish"):
         assert_stopped(home.run("-m", "tests.lake.ended", "interrupt", point, "marts"))
-    built = home.run("-m", "spark_jobs.marts")
+    built = home.run("-m", "spark_jobs.jobs.marts")
     assert built.code == 0, built.output
     assert lake(home.settings).load_table("marts.fct_consume_attempts").scan().to_arrow().num_rows > 0

@@ -11,15 +11,15 @@ import sys
 import psycopg2
 import pytest
 
-from spark_jobs.catalog import lake
-from spark_jobs.lake_identity import RECORD, WrongLakeError, claim, identity
+from spark_jobs.lake.catalog import lake
+from spark_jobs.lake.identity import RECORD, WrongLakeError, claim, identity
 from spark_jobs.settings import PROJECT, Catalog, Settings
 
 # A job: Spark's own view of the namespace is printed.
 JOB = """
 import json
-from spark_jobs import tables
-from spark_jobs.session import session
+from spark_jobs.lake import tables
+from spark_jobs.lake.session import session
 from spark_jobs.settings import Settings
 spark = session("identity", Settings())
 tables.ensure(spark)

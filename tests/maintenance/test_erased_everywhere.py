@@ -6,9 +6,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from spark_jobs import erase, marts, tables
+from spark_jobs.jobs import erase, marts
+from spark_jobs.jobs.merge import merge_all
+from spark_jobs.lake import tables
 from spark_jobs.maintenance.retention import drop_old_rows
-from spark_jobs.merge import merge_all
 from spark_jobs.settings import Upkeep
 from tests.maintenance.files import holding
 from tests.spark.stored import messages, planned, write

@@ -8,17 +8,17 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from pyspark.sql import functions as F
 
-from spark_jobs import erase as job
-from spark_jobs import tables
-from spark_jobs.erase import erase
 from spark_jobs.erasure import rules
 from spark_jobs.erasure.bodies import ERASED, without_erased
-from spark_jobs.erasure.erase import erase_from_ops, forget
 from spark_jobs.erasure.rules import Kind, Rule, digest, rules_of
-from spark_jobs.ingest import publish, raw
-from spark_jobs.ingest.positions import booked
-from spark_jobs.merge import merge_all
-from spark_jobs.replay import replay_messages
+from spark_jobs.erasure.tables import erase_from_ops, forget
+from spark_jobs.ingest import raw
+from spark_jobs.jobs import erase as job
+from spark_jobs.jobs.erase import erase
+from spark_jobs.jobs.merge import merge_all
+from spark_jobs.jobs.replay import replay_messages
+from spark_jobs.lake import publish, tables
+from spark_jobs.lake.offsets import booked
 from spark_jobs.trace import merge as trace_merge
 from spark_jobs.trace.layouts import LAYOUTS
 from tests import lakes
@@ -178,7 +178,7 @@ def test_gone_from_every_file_and_nothing_else_is(filled, settings, monkeypatch)
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr("spark_jobs.erase.replay_messages", killed)
+        patched.setattr("spark_jobs.jobs.erase.replay_messages", killed)
         with pytest.raises(KeyboardInterrupt):
             erased(filled, settings)
     assert len(request_ids(filled)) == 12

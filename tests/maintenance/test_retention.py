@@ -6,11 +6,11 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from spark_jobs import tables
-from spark_jobs.ingest.positions import booked
+from spark_jobs.jobs.merge import merge_all
+from spark_jobs.jobs.replay import replay_all
+from spark_jobs.lake import tables
+from spark_jobs.lake.offsets import booked
 from spark_jobs.maintenance.retention import Dropped, NotMerged, drop_old_rows, dropped_before
-from spark_jobs.merge import merge_all
-from spark_jobs.replay import replay_all
 from spark_jobs.settings import Upkeep
 from tests.spark.stored import messages, planned, write
 

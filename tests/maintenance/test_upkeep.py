@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from spark_jobs import catalog, maintain, replay, tables
-from spark_jobs.ingest import positions, publish
-from spark_jobs.ingest.positions import OFFSETS, RUN_ID, booked
+from spark_jobs.jobs import maintain, replay
+from spark_jobs.jobs.merge import merge_all
+from spark_jobs.lake import catalog, offsets, publish, tables
+from spark_jobs.lake.offsets import OFFSETS, RUN_ID, booked
 from spark_jobs.maintenance import compaction, expiry
 from spark_jobs.maintenance.expiry import METADATA
-from spark_jobs.maintenance.upkeep import keep, tables_of
-from spark_jobs.merge import merge_all
-from spark_jobs.publish.branches import heads
+from spark_jobs.maintenance.table import keep, tables_of
+from spark_jobs.mart_build.branches import heads
 from spark_jobs.settings import Settings, Upkeep
 from tests import lakes
 from tests.checks.world import add
@@ -97,7 +97,7 @@ def test_an_ingestion_goes_on_where_it_was_after_all_else_is_gone(filled, settin
     places = [(row.queue_offset, row.record_index) for row in filled.read.parquet(file).collect()]
     assert places == sorted(places)
 
-    monkeypatch.setattr(positions, "_rebuilt", lambda *_: pytest.fail("the books are gone"))
+    monkeypatch.setattr(offsets, "_rebuilt", lambda *_: pytest.fail("the books are gone"))
     assert merge_all(filled, settings, "nothing new") == 0
     first = next_offset(filled, settings)
     extracted(filled, settings, first, first + 1)
@@ -140,7 +140,7 @@ def test_a_table_whose_writers_are_always_first_is_left(filled, settings, monkey
     def refuse(*_):
         raise publish.PublishRefused("main moved")
 
-    monkeypatch.setattr("spark_jobs.maintenance.upkeep.drop_old_rows", refuse)
+    monkeypatch.setattr("spark_jobs.maintenance.table.drop_old_rows", refuse)
     before = count(filled, tables.RAW, "snapshots")
     assert kept(filled, settings).refused == "main moved"
     assert count(filled, tables.RAW, "snapshots") == before
@@ -155,13 +155,13 @@ def test_a_publication_under_way_loses_nothing(filled, settings):
     with publish.branch(filled, tables.RAW, "slow", base.head) as branch:
         rows, properties = (
             messages(filled, first + 1, first + 4),
-            {OFFSETS: positions.to_json(plan.positions)},
+            {OFFSETS: offsets.to_json(plan.positions)},
         )
         publish.append(rows, tables.RAW, branch, properties)
         assert kept(filled, settings, policy=only_expiry).expired > 0
         publish.fast_forward(filled, tables.RAW.full_name, branch)
-    offsets = {row.queue_offset for row in filled.table(tables.RAW.full_name).collect()}
-    assert offsets == set(range(first + 4))
+    stored = {row.queue_offset for row in filled.table(tables.RAW.full_name).collect()}
+    assert stored == set(range(first + 4))
     assert booked(filled, settings, tables.RAW).positions == plan.positions
 
 

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 from pyiceberg.catalog import Catalog
 
-from sandbox.pipeline import airflow_environment
-from spark_jobs.catalog import lake
+from deploy.airflow_environment import airflow_environment
+from spark_jobs.lake.catalog import lake
 from spark_jobs.settings import Cluster, Settings
 
 

@@ -221,7 +221,7 @@ class JavaClient:
 def main() -> None:
     import jpype
 
-    from spark_jobs import jars
+    from spark_jobs.lake import jars
 
     namesrv, folder = sys.argv[1:]
     Path(folder).mkdir(parents=True, exist_ok=True)

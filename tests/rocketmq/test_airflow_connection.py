@@ -10,10 +10,10 @@ from importlib import import_module
 import pyarrow as pa
 import pytest
 
-from sandbox.pipeline import airflow_environment
-from spark_jobs.catalog import lake
-from spark_jobs.ingest.positions import OFFSETS, Position, Queue, to_json
-from spark_jobs.ingest.unread import behind
+from deploy.airflow_environment import airflow_environment
+from spark_jobs.ingest.lag import behind
+from spark_jobs.lake.catalog import lake
+from spark_jobs.lake.offsets import OFFSETS, Position, Queue, to_json
 from spark_jobs.rocketmq.client import Bounds
 from spark_jobs.settings import Cluster, Settings
 from tests.rocketmq.conftest import LONG_COUNT, LONG_TOPIC, Written

@@ -10,7 +10,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from spark_jobs import tables
+from spark_jobs.lake import tables
 from spark_jobs.rocketmq.client import Client
 from spark_jobs.rocketmq.datasource import RocketMQDataSource
 from tests.rocketmq.conftest import LONG_COUNT, LONG_TOPIC, Written, queue

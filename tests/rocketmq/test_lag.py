@@ -9,11 +9,11 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from spark_jobs import tables
 from spark_jobs.checks import brokers
 from spark_jobs.checks.check import Run, judge
 from spark_jobs.checks.registry import BY_NAME
-from spark_jobs.ingest.positions import OFFSETS, Position, Queue, to_json
+from spark_jobs.lake import tables
+from spark_jobs.lake.offsets import OFFSETS, Position, Queue, to_json
 from spark_jobs.settings import Checks, Cluster
 from tests.rocketmq.conftest import LONG_COUNT, LONG_TOPIC
 

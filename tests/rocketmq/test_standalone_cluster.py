@@ -15,8 +15,8 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from sandbox import leash
-from sandbox.show import rows
+from deploy import child_process
+from deploy.show import rows
 from spark_jobs.settings import Settings
 from tests.rocketmq.conftest import LONG_COUNT, LONG_TOPIC, Written
 
@@ -47,7 +47,7 @@ def running(folder: Path, command: str) -> Iterator[None]:
     env = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "PYSPARK_PYTHON")}
     env |= {"SPARK_HOME": str(home), "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_DAEMON_MEMORY": "256m"}
     with (folder / "log").open("w") as log:
-        process = leash.spawn(
+        process = child_process.spawn(
             [str(home / "bin" / "spark-class"), *command.split()],
             env=env,
             cwd=folder,
@@ -57,7 +57,7 @@ def running(folder: Path, command: str) -> Iterator[None]:
         try:
             yield
         finally:
-            leash.end(process, grace_seconds=5)
+            child_process.end(process, grace_seconds=5)
 
 
 def wait_for(log: Path, pattern: str, times: int) -> str:
@@ -88,7 +88,7 @@ def test_executors_in_processes_of_their_own_read_every_message(
         "TRACE_EXTRACT__MAX_OFFSETS_PER_PARTITION": "2500",
     }
     done = subprocess.run(
-        [sys.executable, "-m", "spark_jobs.extract", "--cluster", "c"],
+        [sys.executable, "-m", "spark_jobs.jobs.extract", "--cluster", "c"],
         env={**os.environ, **settings},
         capture_output=True,
         text=True,

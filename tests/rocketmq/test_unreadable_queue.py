@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from spark_jobs import extract as job
-from spark_jobs import tables
-from spark_jobs.ingest import publish
-from spark_jobs.ingest.positions import Position, Queue, booked
+from spark_jobs.jobs import extract as job
+from spark_jobs.lake import publish, tables
+from spark_jobs.lake.offsets import Position, Queue, booked
 from spark_jobs.settings import Cluster
 from tests.rocketmq.conftest import Written
 

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from sandbox import admin, leash, server
+from deploy import child_process
+from sandbox import admin, server
 from sandbox.broker import TRACE_TOPIC, Sandbox, rocketmq
 from sandbox.ports import ports_of
 from sandbox.record import Offsets
@@ -28,13 +29,13 @@ with rocketmq(Path(sys.argv[1]), stop_in_order=False) as sandbox:
 SEND_TRACE = """
 import os, sys
 from pathlib import Path
-from sandbox import client
-client.start_jvm(Path(sys.argv[2]))
-producer = client.java_class("client.producer.DefaultMQProducer")("writer")
+from sandbox import java_client
+java_client.start_jvm(Path(sys.argv[2]))
+producer = java_client.java_class("client.producer.DefaultMQProducer")("writer")
 producer.setNamesrvAddr(sys.argv[1])
 producer.start()
 for number in range(int(sys.argv[3])):
-    producer.send(client.message("RMQ_SYS_TRACE_TOPIC", f"body {number}"))
+    producer.send(java_client.message("RMQ_SYS_TRACE_TOPIC", f"body {number}"))
 producer.shutdown()
 os._exit(0)
 """
@@ -110,14 +111,14 @@ def test_kill_9_of_the_parent_ends_the_servers(tmp_path: Path) -> None:
     holder, (namesrv_pid, broker_pid, *_) = hold(tmp_path)
     holder.kill()
     holder.wait()
-    wait_until_gone([int(namesrv_pid), int(broker_pid)], leash.GRACE_SECONDS + 5)
+    wait_until_gone([int(namesrv_pid), int(broker_pid)], child_process.GRACE_SECONDS + 5)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
-def test_a_leashed_process_ends_with_its_parent(tmp_path: Path, number: signal.Signals) -> None:
+def test_a_child_process_ends_with_its_parent(tmp_path: Path, number: signal.Signals) -> None:
     code = (
-        "import time; from sandbox import leash; "
-        "print(leash.spawn(['sleep', '600']).pid, flush=True); time.sleep(600)"
+        "import time; from deploy import child_process; "
+        "print(child_process.spawn(['sleep', '600']).pid, flush=True); time.sleep(600)"
     )
     parent = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, cwd=PROJECT)
     assert parent.stdout is not None
@@ -129,18 +130,18 @@ def test_a_leashed_process_ends_with_its_parent(tmp_path: Path, number: signal.S
 
 
 def test_ctrl_c_reaches_the_parent_alone(tmp_path: Path) -> None:
-    process = leash.spawn(["sleep", "600"])
+    process = child_process.spawn(["sleep", "600"])
     try:
         time.sleep(0.3)
         assert os.getsid(process.pid) == process.pid != os.getsid(0)
     finally:
-        assert leash.end(process, 5)
+        assert child_process.end(process, 5)
 
 
 def test_the_death_of_a_thread_ends_nothing(tmp_path: Path) -> None:
     code = (
-        "import time, threading; from sandbox import leash; started = []\n"
-        "t = threading.Thread(target=lambda: started.append(leash.spawn(['sleep', '600'])))\n"
+        "import time, threading; from deploy import child_process; started = []\n"
+        "t = threading.Thread(target=lambda: started.append(child_process.spawn(['sleep', '600'])))\n"
         "t.start(); t.join(); time.sleep(1); print(started[0].poll(), flush=True)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=PROJECT)

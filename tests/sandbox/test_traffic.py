@@ -3,7 +3,7 @@
 from collections import Counter
 
 from sandbox import admin, scenarios
-from sandbox.client import CLOUD_TRACE_TOPIC
+from sandbox.java_client import CLOUD_TRACE_TOPIC
 from sandbox.traffic import check_trace, count_records
 from tests.sandbox.conftest import FULL, Traffic
 

@@ -12,7 +12,7 @@ import sys
 import time
 from pathlib import Path
 
-from spark_jobs.session import session
+from spark_jobs.lake.session import session
 from spark_jobs.settings import Lineage, Settings
 from tests.lineage_sink import Sink, wrote
 

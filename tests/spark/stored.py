@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from spark_jobs import tables
-from spark_jobs.ingest import publish, raw
+from spark_jobs.ingest import raw
 from spark_jobs.ingest.plan import Plan
-from spark_jobs.ingest.positions import Position, Queue, Range, booked
 from spark_jobs.ingest.step import Gap, Step
+from spark_jobs.lake import publish, tables
+from spark_jobs.lake.offsets import Position, Queue, Range, booked
 
 QUEUE = Queue("c", "RMQ_SYS_TRACE_TOPIC", "broker-a", 0)
 STORED = int(datetime(2026, 11, 20, 23, 59, 50, tzinfo=UTC).timestamp() * 1000)
@@ -43,3 +43,4 @@ def write(spark, settings, rows, plan: Plan, run_id: str) -> raw.Written:
     for attempt in publish.planning_again():
         with attempt:
             return raw.write(spark, rows, plan, run_id, booked(spark, settings, tables.RAW).head)
+    raise AssertionError("planning_again ends with a result or an error")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from spark_jobs.class_archive import archive
+from spark_jobs.lake.class_archive import archive
 
 
 def test_a_drivers_jvm_maps_the_archive(spark: SparkSession):

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from spark_jobs import tables
+from spark_jobs.lake import tables
 from spark_jobs.trace.decode import OUTPUT, decode
 from spark_jobs.trace.layouts import BY_NAME, LAYOUTS
 
@@ -118,7 +118,7 @@ def test_each_layout(decoded):
         assert [row["layout"] for row in rows] == [name], rows
         fields = SAMPLES[name][0]
         assert rows[0]["record_type"] == fields[-1 if BY_NAME[name].type_last else 0]
-        assert {column: rows[0][column] for column in expected} == expected
+        assert {column: rows[0][column] for column in expected} == expected  # type: ignore[attr-defined]
 
 
 def test_columns_are_the_tables(spark):

@@ -7,13 +7,13 @@ from dataclasses import astuple, replace
 import pytest
 from pyspark.sql import functions as F
 
-from spark_jobs import tables
-from spark_jobs.ingest import publish, raw
+from spark_jobs.ingest import raw
 from spark_jobs.ingest.plan import Plan
-from spark_jobs.ingest.positions import Position, Queue, Range, booked, from_json, to_json, within
 from spark_jobs.ingest.step import Gap, Step
-from spark_jobs.ingest_reset import reset
-from spark_jobs.merge import merge_all
+from spark_jobs.jobs.merge import merge_all
+from spark_jobs.jobs.reset_queue import reset
+from spark_jobs.lake import publish, tables
+from spark_jobs.lake.offsets import Position, Queue, Range, booked, from_json, to_json, within
 from spark_jobs.trace.merge import merge, pending
 from tests.spark.stored import QUEUE, messages, planned, stored, write
 

@@ -8,16 +8,15 @@ from datetime import UTC, date, datetime
 import pytest
 from pyspark.sql import functions as F
 
-from spark_jobs import replay as job
-from spark_jobs import tables
-from spark_jobs.catalog import rewrites_since
 from spark_jobs.checks.check import Run
-from spark_jobs.ingest import publish
-from spark_jobs.ingest.positions import booked
-from spark_jobs.marts import gate
-from spark_jobs.merge import merge_all
-from spark_jobs.publish.models import Build
-from spark_jobs.replay import replay_all
+from spark_jobs.jobs import replay as job
+from spark_jobs.jobs.marts import gate
+from spark_jobs.jobs.merge import merge_all
+from spark_jobs.jobs.replay import replay_all
+from spark_jobs.lake import publish, tables
+from spark_jobs.lake.catalog import rewrites_since
+from spark_jobs.lake.offsets import booked
+from spark_jobs.mart_build.dbt import Build
 from spark_jobs.trace.decode import DECODER_VERSION, OUTPUT, decode
 from spark_jobs.trace.replay import Replayed, replay
 from tests.spark.stored import RECORD, messages, planned, stored, write

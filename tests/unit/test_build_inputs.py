@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from spark_jobs.ingest.positions import Booked, Position, Queue
-from spark_jobs.publish.inputs import Inputs, Published
+from spark_jobs.lake.offsets import Booked, Position, Queue
+from spark_jobs.mart_build.inputs import Inputs, Published
 from spark_jobs.settings import Limits
 
 EVENTS = Booked(

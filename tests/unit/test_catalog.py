@@ -7,8 +7,8 @@ import json
 import pytest
 from sqlalchemy.exc import OperationalError
 
-from spark_jobs.catalog import lake
-from spark_jobs.session import session_conf, submit_conf
+from spark_jobs.lake.catalog import lake
+from spark_jobs.lake.session import session_conf, submit_conf
 from spark_jobs.settings import Catalog, Settings
 
 SECRET = "hush-hush-8"

@@ -7,7 +7,7 @@ import re
 import pytest
 import yaml
 
-from sandbox.scheduler import OUTLAST_THE_API_SERVER
+from deploy.airflow_components import OUTLAST_THE_API_SERVER
 from spark_jobs.settings import PROJECT, Settings
 
 COMPOSE = yaml.safe_load((PROJECT / "docker-compose.yml").read_text())
@@ -76,7 +76,7 @@ def test_the_settings_are_known(monkeypatch):
         if service == "scheduler" and name.startswith(("TRACE_", "LAKE_")) and name != "TRACE_SETTINGS":
             monkeypatch.setenv(name, value)
     monkeypatch.setenv("LAKE_PASSWORD", "from outside")
-    monkeypatch.setenv("TRACE_SETTINGS", str(PROJECT / "docker" / "settings.toml.example"))
+    monkeypatch.setenv("TRACE_SETTINGS", str(PROJECT / "deploy" / "docker" / "settings.toml.example"))
     settings = Settings()
     assert settings.catalog_uri == "jdbc:postgresql://postgres:5432/iceberg"
     assert settings.catalog.credentials() == ("trace", "from outside")
@@ -89,7 +89,7 @@ def test_what_is_mounted_is_there():
 
 
 def test_what_the_containers_write_is_their_users_alone():
-    image = (PROJECT / "Dockerfile").read_text()
+    image = (PROJECT / "deploy" / "docker" / "Dockerfile").read_text()
     assert 'ENTRYPOINT ["sh", "-c", "umask 077; exec \\"$@\\"", "--"]' in image
     assert "install -d -m 0700 -o trace -g trace /var/lib/trace" in image
     for service, of in SERVICES.items():

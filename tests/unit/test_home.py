@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_jobs.home import keep_private
+from spark_jobs.process.home import keep_private
 from spark_jobs.settings import PROJECT
 
 
@@ -55,7 +55,7 @@ def test_a_job_closes_its_home_before_anything_else(tmp_path, job):
     home.mkdir()
     environment = os.environ | {"TRACE_HOME": str(home), "PYTHONPATH": str(PROJECT)}
     cluster = ["--cluster", "unknown"] if job == "extract" else []
-    command = [sys.executable, "-m", f"spark_jobs.{job}", *cluster]
+    command = [sys.executable, "-m", f"spark_jobs.jobs.{job}", *cluster]
     subprocess.run(command, env=environment, capture_output=True, check=False)
     assert modes(home, *home.rglob("*")) == [
         0o700 if path.is_dir() else 0o600 for path in (home, *home.rglob("*"))

@@ -13,20 +13,20 @@ from pathlib import Path
 
 import pytest
 
-from sandbox import home_lock, leash
-from sandbox.home_lock import HomeInUseError, end_left_over, lock_file, used_by, user_of
-from spark_jobs.file_lock import processes_with
+from deploy import child_process, home_lock
+from deploy.home_lock import HomeInUseError, end_left_over, lock_file, used_by, user_of
+from spark_jobs.process.file_lock import processes_with
 from spark_jobs.settings import PROJECT
 
-# Holds the folder, and a child on a leash that holds it as well and does not listen to SIGTERM.
+# Holds the folder, and a child with a guard process; it holds it as well and does not listen to SIGTERM.
 HOLDS = """
 import subprocess, sys, time
 from pathlib import Path
-from sandbox import leash
-from sandbox.home_lock import used_by
+from deploy import child_process
+from deploy.home_lock import used_by
 
 with used_by("make run", Path(sys.argv[1])) as lock:
-    child = leash.spawn(["sh", "-c", "trap '' TERM; sleep 600"], pass_fds=(lock.fileno(),))
+    child = child_process.spawn(["sh", "-c", "trap '' TERM; sleep 600"], pass_fds=(lock.fileno(),))
     print(child.pid, flush=True)
     time.sleep(600)
 """
@@ -50,22 +50,22 @@ def hold(tmp_path) -> Iterator[Callable[[], tuple[subprocess.Popen, int]]]:
 
     yield start
     for process, child in started:
-        for each in (process.pid, *leash.session_of(child)):
+        for each in (process.pid, *child_process.session_of(child)):
             if process.poll() is None or each != process.pid:
                 os.kill(each, signal.SIGKILL)
         process.wait()
         process.stdout.close()
 
 
-def leash_of(child: int) -> int:
+def guard_of(child: int) -> int:
     """The process that would end the child when its parent ends."""
     until = time.monotonic() + 10
     while time.monotonic() < until:
-        for pid in leash.session_of(child):
-            if pid != child and b"leash.py" in Path(f"/proc/{pid}/cmdline").read_bytes():
+        for pid in child_process.session_of(child):
+            if pid != child and b"child_process.py" in Path(f"/proc/{pid}/cmdline").read_bytes():
                 return pid
         time.sleep(0.02)
-    raise AssertionError("the child has no leash")
+    raise AssertionError("the child has no guard process")
 
 
 @pytest.fixture
@@ -81,7 +81,7 @@ def test_the_second_is_refused_and_hears_who_is_first(home, hold):
     assert str(refused.value) == (
         f"`make run` (pid {process.pid}, since {since}) is using {home}: wait for it, or end it with Ctrl-C"
     )
-    assert leash.session_of(child), "nothing of the first was ended"
+    assert child_process.session_of(child), "nothing of the first was ended"
 
 
 def test_it_is_free_when_the_block_ends(home):
@@ -92,12 +92,12 @@ def test_it_is_free_when_the_block_ends(home):
 
 
 def test_what_a_killed_one_left_is_ended_first(home, hold, monkeypatch):
-    """Also where its leash was killed, too."""
+    """Also where its guard process was killed, too."""
     monkeypatch.setattr(home_lock, "LEFT_OVER_SECONDS", 1)
     process, child = hold()
     bystander = subprocess.Popen(["sleep", "600"], start_new_session=True)
     try:
-        watcher = leash_of(child)
+        watcher = guard_of(child)
         os.kill(watcher, signal.SIGKILL)
         process.kill()
         process.wait()
@@ -105,7 +105,7 @@ def test_what_a_killed_one_left_is_ended_first(home, hold, monkeypatch):
         said: list[str] = []
         with used_by("make up", home, said.append):
             assert user_of(home).command == "make up"
-        assert leash.session_of(child) == []
+        assert child_process.session_of(child) == []
         assert f"`make run` (pid {process.pid}" in said[0]
         assert str(child) in said[0]
         assert bystander.poll() is None
@@ -139,7 +139,7 @@ def test_a_pid_that_is_another_process_now_is_not_touched(home, hold):
         file.write_text(file.read_text().replace(f'"pid": {process.pid}', f'"pid": {bystander.pid}'))
         assert user_of(home).pid == bystander.pid
         assert not user_of(home).is_alive
-        assert home_lock._members(home_lock._sessions(home)) == leash.session_of(child)
+        assert home_lock._members(home_lock._sessions(home)) == child_process.session_of(child)
     finally:
         bystander.kill()
         bystander.wait()
@@ -160,7 +160,7 @@ def test_one_that_could_not_write_its_name_is_not_taken_for_dead(home, hold):
         raise AssertionError("both use it")
     assert said == []
     assert process.poll() is None
-    assert leash.session_of(child)
+    assert child_process.session_of(child)
 
 
 def test_waiting_for_a_killed_one_takes_no_longer_than_its_child(home, hold):

@@ -205,20 +205,20 @@ def called(checkout: Checkout, *arguments: str, **environment: str) -> list[str]
 
 def test_options_appear_where_they_are_given(checkout: Checkout):
     assert called(checkout, "erase", "KEY=order$42") == [
-        "spark_jobs.erase",
+        "spark_jobs.jobs.erase",
         "--cluster=default",
         "--key=order$42",
     ]
     assert called(checkout, "erase", "KEY=k", "YES=1", "CLUSTER=prod") == [
-        *("spark_jobs.erase", "--cluster=prod", "--key=k", "--yes")
+        *("spark_jobs.jobs.erase", "--cluster=prod", "--key=k", "--yes")
     ]
     for no in ("", "0", "no"):
         assert "--yes" not in called(checkout, "erase", "KEY=k", f"YES={no}")
-    assert called(checkout, "maintain") == ["spark_jobs.maintain"]
-    assert called(checkout, "maintain", "DRY_RUN=") == ["spark_jobs.maintain"]
-    assert called(checkout, "maintain", "DRY_RUN=1") == ["spark_jobs.maintain", "--dry-run"]
-    assert called(checkout, "maintain", DRY_RUN="1") == ["spark_jobs.maintain", "--dry-run"]
-    asked = ["spark_jobs.reextract", "--from=a", "--to=b"]
+    assert called(checkout, "maintain") == ["spark_jobs.jobs.maintain"]
+    assert called(checkout, "maintain", "DRY_RUN=") == ["spark_jobs.jobs.maintain"]
+    assert called(checkout, "maintain", "DRY_RUN=1") == ["spark_jobs.jobs.maintain", "--dry-run"]
+    assert called(checkout, "maintain", DRY_RUN="1") == ["spark_jobs.jobs.maintain", "--dry-run"]
+    asked = ["spark_jobs.jobs.reextract", "--from=a", "--to=b"]
     assert called(checkout, "reextract", "FROM=a", "TO=b") == asked
     assert called(checkout, "reextract", "FROM=a", "TO=b", "CLUSTER=prod") == [*asked, "--cluster=prod"]
     assert called(checkout, "reextract", "FROM=a", "TO=b", CLUSTER="prod") == [*asked, "--cluster=prod"]

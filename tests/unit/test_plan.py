@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import pytest
 
 from spark_jobs.ingest.plan import Plan, plan, watch, without
-from spark_jobs.ingest.positions import Position, Queue, watermarks
+from spark_jobs.lake.offsets import Position, Queue, watermarks
 from spark_jobs.rocketmq.client import Bounds
 from spark_jobs.settings import Cluster
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rich.console import Console
 
-from sandbox.show import comparison
+from sandbox.proof import comparison
 
 
 def shown(*pairs: tuple[str, int, str, int]) -> tuple[str, bool]:

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import pytest
 
-from spark_jobs.ingest.positions import Position, Queue
 from spark_jobs.ingest.reextract import Asked, planned
 from spark_jobs.ingest.step import QueueFailed
+from spark_jobs.lake.offsets import Position, Queue
 from spark_jobs.rocketmq.client import Bounds
 
 A, B = Queue("c", "t", "a", 0), Queue("c", "t", "b", 0)

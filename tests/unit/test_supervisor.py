@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from sandbox import leash
-from sandbox.supervisor import Component, Patience, Supervisor, Watched
+from deploy import child_process
+from deploy.supervisor import Component, Patience, Supervisor, Watched
 
 RUNS = ("sleep", "600")
 ENDS = ("sh", "-c", "exit 3")
@@ -32,7 +32,7 @@ class Run:
         self.supervisor = Supervisor(self.components, self.start, self.health, self.patience)
 
     def start(self, component: Component) -> subprocess.Popen:
-        return leash.spawn(component.command)
+        return child_process.spawn(component.command)
 
     def health(self) -> dict[str, bool | None]:
         return {each.name: self.answers.get(each.name, True) for each in self.components}
@@ -85,7 +85,7 @@ def test_one_that_ends_at_once_is_restarted_with_longer_and_longer_pauses(run):
         faults.append(it["a"].faulty)
         it.step(pauses[-1] - 0.01)
         assert (it["a"].process, it["a"].restarts) == (None, n), "too early"
-        it.step_until(lambda: not leash.session_of(it["a"].pid))
+        it.step_until(lambda: not child_process.session_of(it["a"].pid))
         it.step(0.02)
         assert it["a"].restarts == n + 1
     assert pauses == pytest.approx([1, 2, 4, 8, 8, 8])
@@ -205,7 +205,7 @@ def test_a_hurried_one_does_not_wait_for_its_next_attempt(run):
     it = run(Component("a", RUNS), patience=Patience(first_pause=60))
     it.step()
     it.kill("a")
-    it.step_until(lambda: not leash.session_of(it["a"].pid))
+    it.step_until(lambda: not child_process.session_of(it["a"].pid))
     it.step(1)
     assert it["a"].process is None
     it.supervisor.hurry()
@@ -219,11 +219,11 @@ def test_what_a_killed_process_left_has_ended_before_the_next_one_starts(run):
     it = run(Component("a", (sys.executable, "-c", child)))
     it.step()
     until = time.monotonic() + 10
-    while len(leash.session_of(it["a"].pid)) < 3:  # the process, its child, its leash
+    while len(child_process.session_of(it["a"].pid)) < 3:  # the process, its child, its guard process
         assert time.monotonic() < until
         time.sleep(0.05)
     first = it["a"].pid
     it.kill("a")
     it.step(1)
     it.step_until(lambda: it["a"].process is not None)
-    assert leash.session_of(first) == []
+    assert child_process.session_of(first) == []

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from sandbox import route
+from sandbox import registration
 from sandbox.broker import TRACE_TOPIC
 from sandbox.ports import ports_of
 from sandbox.server import Server
-from spark_jobs import jars
+from spark_jobs.lake import jars
 
 JARS = Path(__file__).parent / "broker_4_9" / "ivy.xml"
 BROKER = "broker-old"
@@ -62,7 +62,7 @@ def broker_4_9(folder: Path, namesrv: str, plain_acl: str) -> Iterator[str]:
         *("-c", str(folder / "broker.conf")),
     ]
     server = Server(
-        "broker", folder, lambda: command, lambda: route.serves(namesrv, TRACE_TOPIC, address), 60
+        "broker", folder, lambda: command, lambda: registration.serves(namesrv, TRACE_TOPIC, address), 60
     )
     server.launch()
     try:

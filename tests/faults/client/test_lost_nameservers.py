@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from sandbox import route
+from sandbox import registration
 from spark_jobs.rocketmq.client import Client
 from spark_jobs.rocketmq.errors import Unreachable
 from tests.faults.client.conftest import MORTAL_COUNT, MORTAL_TOPIC, Mortal, offsets
@@ -36,8 +36,8 @@ def both_dead(first_dead: Mortal) -> Iterator[Mortal]:
 
 
 def wait_for_route(mortal: Mortal, namesrv: str) -> None:
-    while not route.serves(namesrv, MORTAL_TOPIC, mortal.sandbox.broker_address):
-        route.register_now(mortal.sandbox.broker_address)
+    while not registration.serves(namesrv, MORTAL_TOPIC, mortal.sandbox.broker_address):
+        registration.register_now(mortal.sandbox.broker_address)
 
 
 @pytest.mark.parametrize("order", [1, -1], ids=["dead first", "dead last"])

@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from sandbox.broker import Sandbox, rocketmq
-from spark_jobs import tables
+from spark_jobs.lake import tables
 from spark_jobs.settings import Settings
 from tests import lakes
 from tests.faults.jobs.java_side import JavaSide, java_side

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from sandbox import leash
+from deploy import child_process
 from tests.faults.jobs.bodies import body, pieces
 
 BATCH = 400
@@ -43,7 +43,7 @@ def java_side(namesrv: str, folder: Path) -> Iterator[JavaSide]:
     folder.mkdir(parents=True, exist_ok=True)
     log = folder / "java.log"
     with log.open("w") as errors:
-        process = leash.spawn(
+        process = child_process.spawn(
             [sys.executable, "-m", "tests.faults.jobs.java_side", namesrv, str(folder)],
             env={**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[3])},
             stdin=subprocess.PIPE,
@@ -54,12 +54,12 @@ def java_side(namesrv: str, folder: Path) -> Iterator[JavaSide]:
     try:
         yield JavaSide(process, log)
     finally:
-        leash.end(process, 1.0)
+        child_process.end(process, 1.0)
 
 
 class Commands:
     def __init__(self, namesrv: str, tool: Any):
-        from sandbox.client import java_class
+        from sandbox.java_client import java_class
 
         self._namesrv, self._tool, self._class = namesrv, tool, java_class
         self._puller: Any = None
@@ -90,8 +90,8 @@ class Commands:
         make, target = self._class("common.message.Message"), self._class("common.message.MessageQueue")
         where = target(topic, broker, queue)
         # It asks for the address of a broker only once; another module's broker may have had the same name.
-        client = self._producer.getDefaultMQProducerImpl().getMqClientFactory()
-        client.updateTopicRouteInfoFromNameServer(topic)
+        factory = self._producer.getDefaultMQProducerImpl().getMqClientFactory()
+        factory.updateTopicRouteInfoFromNameServer(topic)
         small = []
         for number in range(first, first + count):
             content = body(number)
@@ -144,12 +144,12 @@ class Commands:
 
 
 def main() -> None:
-    from sandbox import admin, client
+    from sandbox import admin, java_client
 
     namesrv, folder = sys.argv[1:]
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what the Java client prints is not part of an answer
-    client.start_jvm(Path(folder))
+    java_client.start_jvm(Path(folder))
     with admin.connected(namesrv) as tool:
         commands = Commands(namesrv, tool)
         for line in sys.stdin:

@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
-from spark_jobs import extract, merge, replay, tables
-from spark_jobs.ingest import publish, raw
-from spark_jobs.session import session
+from spark_jobs.ingest import raw
+from spark_jobs.jobs import extract, merge, replay
+from spark_jobs.lake import publish, tables
+from spark_jobs.lake.session import session
 from spark_jobs.settings import Settings
 from spark_jobs.trace import merge as trace_merge
 from spark_jobs.trace import replay as trace_replay

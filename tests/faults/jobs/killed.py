@@ -20,8 +20,8 @@ from typing import Any
 from pyspark import SparkContext
 
 from spark_jobs.ingest import raw
+from spark_jobs.lake.tables import Table
 from spark_jobs.settings import Settings
-from spark_jobs.tables import Table
 from tests.faults.jobs import job as jobs
 from tests.faults.jobs.job import JOBS, Job, around
 

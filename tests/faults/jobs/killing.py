@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from spark_jobs import catalog
-from spark_jobs.tables import EVENTS, RAW, Table
+from spark_jobs.lake import catalog
+from spark_jobs.lake.tables import EVENTS, RAW, Table
 from tests.faults.jobs.world import World
 
 REPEATS = int(os.environ.get("TRACE_SOAK_REPEATS", "1"))

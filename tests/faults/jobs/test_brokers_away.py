@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from sandbox.broker import TRACE_TOPIC, Sandbox
-from spark_jobs.ingest.positions import booked
-from spark_jobs.tables import EVENTS, RAW
+from spark_jobs.lake.offsets import booked
+from spark_jobs.lake.tables import EVENTS, RAW
 from tests.faults.jobs.world import Difference, World
 
 

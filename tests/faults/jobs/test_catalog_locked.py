@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from spark_jobs.tables import RAW
+from spark_jobs.lake.tables import RAW
 from tests.faults.jobs.world import CLUSTER, Difference, World
 
 PATIENCE = 180
@@ -28,7 +28,7 @@ def test_locked_for_the_whole_run(world: World):
     world.write(500)
     before = world.head(RAW)
     with locked(world):
-        job = world.start("spark_jobs.extract", "--cluster", CLUSTER, TRACE_CATALOG__LOCK_SECONDS="5")
+        job = world.start("spark_jobs.jobs.extract", "--cluster", CLUSTER, TRACE_CATALOG__LOCK_SECONDS="5")
         run = job.finished(PATIENCE)
     assert run.code not in (0, None)
     last = run.output.strip().splitlines()[-1]
@@ -42,7 +42,7 @@ def test_locked_for_the_whole_run(world: World):
 def test_locked_for_some_seconds(world: World):
     """Longer than a commit of another job takes, and than SQLite waits by itself."""
     world.write(500)
-    job = world.start("spark_jobs.extract", "--cluster", CLUSTER)
+    job = world.start("spark_jobs.jobs.extract", "--cluster", CLUSTER)
     job.wait_for("plan: 500 messages")
     with locked(world):
         time.sleep(8)

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from spark_jobs import catalog
-from spark_jobs.ingest.positions import booked
-from spark_jobs.tables import EVENTS, RAW
+from spark_jobs.lake import catalog
+from spark_jobs.lake.offsets import booked
+from spark_jobs.lake.tables import EVENTS, RAW
 from tests.faults.jobs.killed import folder_of
 from tests.faults.jobs.upkeep import maintain
 from tests.faults.jobs.world import Difference, World

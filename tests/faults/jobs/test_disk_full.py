@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from spark_jobs.lake.tables import RAW
 from spark_jobs.settings import Settings
-from spark_jobs.tables import RAW
 from tests.faults.jobs.world import CLUSTER, World
 
 SIZE, ROOM = 16 * 1024 * 1024, 400 * 1024
@@ -50,14 +50,14 @@ def test_a_full_disk(world: World, small_disk: Path):
     on_disk.write(4000)
     ballast = leave(small_disk, ROOM)
 
-    run = on_disk.run("spark_jobs.extract", "--cluster", CLUSTER)
+    run = on_disk.run("spark_jobs.jobs.extract", "--cluster", CLUSTER)
     assert run.code not in (0, None), run.output
     assert "plan: 4000 messages" in run.output
     last = run.output.strip().splitlines()[-1]
     assert on_disk.rows(RAW, "queue_offset") == []
 
     ballast.unlink()
-    run = on_disk.run("spark_jobs.extract", "--cluster", CLUSTER)
+    run = on_disk.run("spark_jobs.jobs.extract", "--cluster", CLUSTER)
     assert run.code == 0, run.output
     difference = on_disk.compare(RAW)
     assert difference.messages == 4000

@@ -6,8 +6,8 @@ import time
 from pathlib import Path
 
 from sandbox.broker import Sandbox
-from spark_jobs import catalog
-from spark_jobs.tables import EVENTS, INGEST_GAPS, RAW
+from spark_jobs.lake import catalog
+from spark_jobs.lake.tables import EVENTS, INGEST_GAPS, RAW
 from tests.faults.jobs.killing import killed, snapshots_of
 from tests.faults.jobs.world import CLUSTER, World
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from spark_jobs import catalog
+from spark_jobs.lake import catalog
+from spark_jobs.lake.tables import Table
 from spark_jobs.settings import Settings
-from spark_jobs.tables import Table
 from tests.faults.jobs.job import expire
 from tests.faults.jobs.killed import folder_of
 from tests.faults.jobs.killing import MESSAGES, REPEATS, TABLES, killed

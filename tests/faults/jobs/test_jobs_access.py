@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from sandbox.broker import TRACE_TOPIC, Sandbox, rocketmq
-from spark_jobs import catalog
 from spark_jobs.alerts.alert import advance
 from spark_jobs.checks import check as checks
 from spark_jobs.checks.evaluate import evaluate
 from spark_jobs.checks.registry import BY_NAME
+from spark_jobs.lake import catalog
+from spark_jobs.lake.tables import RAW
 from spark_jobs.settings import Cluster, Settings
-from spark_jobs.tables import RAW
 from tests.faults.jobs.world import CLUSTER, Run, World
 from tests.rocketmq.java_client import run as run_java
 from tests.rocketmq.test_access import ACL_CONF, ADMIN
@@ -55,7 +55,7 @@ def guarded_world(guarded: Sandbox, settings: Settings, tmp_path: Path) -> World
 
 def extract_as(world: World, name: str, secret: str) -> Run:
     return world.run(
-        "spark_jobs.extract", "--cluster", CLUSTER, FAULTS_ACCESS_KEY=name, FAULTS_SECRET_KEY=secret
+        "spark_jobs.jobs.extract", "--cluster", CLUSTER, FAULTS_ACCESS_KEY=name, FAULTS_SECRET_KEY=secret
     )
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from spark_jobs.tables import EVENTS, RAW, Table
+from spark_jobs.lake.tables import EVENTS, RAW, Table
 from tests.faults.jobs.killing import MESSAGES, REPEATS, TABLES, killed, readers, snapshots_of
 from tests.faults.jobs.world import CLUSTER, World
 

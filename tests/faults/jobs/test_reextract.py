@@ -7,9 +7,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from spark_jobs import reextract
-from spark_jobs.ingest.positions import Queue, booked
-from spark_jobs.tables import EVENTS, RAW
+from spark_jobs.jobs import reextract
+from spark_jobs.lake.offsets import Queue, booked
+from spark_jobs.lake.tables import EVENTS, RAW
 from tests.faults.jobs.world import CLUSTER, Difference, World
 
 MESSAGES = 400

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from spark_jobs.ingest import publish
-from spark_jobs.ingest.positions import CHANGE_SEQ, OFFSETS, RUN_ID, booked, to_json
-from spark_jobs.tables import EVENTS, RAW, REPLACED_RECORDS
+from spark_jobs.lake import publish
+from spark_jobs.lake.offsets import CHANGE_SEQ, OFFSETS, RUN_ID, booked, to_json
+from spark_jobs.lake.tables import EVENTS, RAW, REPLACED_RECORDS
 from tests.faults.jobs.killing import MESSAGES, REPEATS, killed, readers, snapshots_of
 from tests.faults.jobs.world import World
 

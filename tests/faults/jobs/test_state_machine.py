@@ -16,12 +16,12 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from pyspark.sql import functions as F
 
-from spark_jobs import reextract
-from spark_jobs.erase import erase
 from spark_jobs.erasure.bodies import ERASED
 from spark_jobs.erasure.rules import Kind
-from spark_jobs.ingest import publish
-from spark_jobs.tables import ERASURES, EVENTS, RAW
+from spark_jobs.jobs import reextract
+from spark_jobs.jobs.erase import erase
+from spark_jobs.lake import publish
+from spark_jobs.lake.tables import ERASURES, EVENTS, RAW
 from tests.faults.jobs.bodies import body
 from tests.faults.jobs.upkeep import maintain
 from tests.faults.jobs.world import CLUSTER, World
@@ -67,7 +67,7 @@ class Machine:
     def crash(self) -> None:
         """An extraction or a merge ends before or after it writes, is audited, or is published."""
         module, name = self.rng.choice(
-            [("spark_jobs.ingest.publish", "append"), ("spark_jobs.ingest.publish", "fast_forward")]
+            [("spark_jobs.lake.publish", "append"), ("spark_jobs.lake.publish", "fast_forward")]
         )
         after = self.rng.random() < 0.5
         real = getattr(publish, name)
@@ -80,7 +80,7 @@ class Machine:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(f"{module}.{name}", dies)
             # A process that is killed drops no branch.
-            patch.setattr("spark_jobs.ingest.publish.drop_branch", lambda *_: None)
+            patch.setattr("spark_jobs.lake.publish.drop_branch", lambda *_: None)
             with contextlib.suppress(Crash):
                 self.rng.choice([self.world.extract, self.world.merge])()
 

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from spark_jobs import ingest_reset
-from spark_jobs.ingest.positions import Queue
-from spark_jobs.tables import EVENTS, RAW
+from spark_jobs.jobs import reset_queue
+from spark_jobs.lake.offsets import Queue
+from spark_jobs.lake.tables import EVENTS, RAW
 from tests.faults.jobs.world import CLUSTER, Difference, World
 
 BEFORE = 1000
@@ -45,7 +45,7 @@ def test_made_anew(world: World, after: int, capfd: pytest.CaptureFixture[str]):
     assert_whole(other.compare(RAW), BEFORE + 100)
 
     for queue in queues:
-        ingest_reset.reset(world.spark, world.settings, queue)
+        reset_queue.reset(world.spark, world.settings, queue)
     assert world.extract() == 0
     assert world.merge() == 0
     assert_whole(new.compare(RAW, EVENTS), after)

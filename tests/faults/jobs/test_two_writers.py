@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from spark_jobs import catalog
-from spark_jobs.tables import EVENTS, RAW, Table
+from spark_jobs.lake import catalog
+from spark_jobs.lake.tables import EVENTS, RAW, Table
 from tests.faults.jobs.killing import snapshots_of
 from tests.faults.jobs.meeting import LATE, wait_for
 from tests.faults.jobs.world import CLUSTER, World

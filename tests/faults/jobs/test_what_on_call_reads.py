@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from sandbox import route
+from sandbox import registration
 from sandbox.broker import Sandbox
 from spark_jobs.alerts.alert import Alert, advance
 from spark_jobs.checks.check import Run
 from spark_jobs.checks.evaluate import evaluate
 from spark_jobs.checks.registry import BY_NAME
-from spark_jobs.ingest.positions import Queue
+from spark_jobs.lake.offsets import Queue
 from spark_jobs.rocketmq.client import Client
 from spark_jobs.rocketmq.errors import NoBrokersError
 from spark_jobs.settings import Cluster
@@ -96,7 +96,7 @@ def test_a_topic_that_was_deleted_and_then_recreated(world: World):
     world.write(1000)
     assert world.extract() == 0
     world.java("delete_topic", topic=topic, addresses=[world.sandbox.broker_address])
-    route.register_now(world.sandbox.broker_address)
+    registration.register_now(world.sandbox.broker_address)
     (deleted,) = alerts(world)
     assert deleted.summary.startswith(
         f"prod/faults: could not be checked: lag: topic {topic} was deleted on broker broker-a: the broker runs"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from spark_jobs.maintenance.upkeep import Kept, keep
+from spark_jobs.lake.tables import EVENTS, RAW
+from spark_jobs.maintenance.table import Kept, keep
 from spark_jobs.settings import Upkeep
-from spark_jobs.tables import EVENTS, RAW
 from tests.faults.jobs.world import World
 
 STRICT = Upkeep(tables="*", compact_files=3, max_manifests=5, snapshots_days=0, keep_snapshots=2)

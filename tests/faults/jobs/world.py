@@ -19,11 +19,13 @@ import pytest
 from pyiceberg.expressions import And, EqualTo, In
 from pyspark.sql import SparkSession
 
-from sandbox import leash, route
+from deploy import child_process
+from sandbox import registration
 from sandbox.broker import Sandbox
-from spark_jobs import catalog, extract, merge, replay
+from spark_jobs.jobs import extract, merge, replay
+from spark_jobs.lake import catalog
+from spark_jobs.lake.tables import EVENTS, RAW, Table
 from spark_jobs.settings import PROJECT, Cluster, Settings
-from spark_jobs.tables import EVENTS, RAW, Table
 from tests.faults.jobs.java_side import JavaSide
 
 CLUSTER = "faults"
@@ -70,7 +72,7 @@ class Started:
         try:
             self.process.wait(seconds)
         except subprocess.TimeoutExpired:
-            leash.end(self.process, 1.0)
+            child_process.end(self.process, 1.0)
             pytest.fail(f"the job did not end within {seconds} s:\n{self.log.read_text()}")
         return Run(self.process.returncode, self.log.read_text())
 
@@ -121,9 +123,9 @@ class World:
     def wait_for_route(self, topic: str, sandbox: Sandbox) -> None:
         """Until the nameserver knows that the broker has the topic."""
         until = time.monotonic() + 30
-        while not route.serves(self.sandbox.namesrv, topic, sandbox.broker_address):
+        while not registration.serves(self.sandbox.namesrv, topic, sandbox.broker_address):
             assert time.monotonic() < until, f"{topic} is not in the route of {sandbox.broker_name}"
-            route.register_now(sandbox.broker_address)
+            registration.register_now(sandbox.broker_address)
             time.sleep(0.1)
 
     def write(self, count: int, topic: str | None = None, queues: int = 2, broker: str | None = None) -> None:
@@ -171,7 +173,7 @@ class World:
     def start(self, module: str, *arguments: str, **environment: str) -> Started:
         """A process that cannot outlive this one."""
         with tempfile.NamedTemporaryFile(dir=self.sandbox.folder / "tmp", delete=False) as log:
-            process = leash.spawn(
+            process = child_process.spawn(
                 [sys.executable, "-m", module, *arguments],
                 env={**os.environ, **self.environment, **environment},
                 stdout=log,
@@ -214,7 +216,7 @@ class World:
 
     def rows(self, table: Table, *columns: str) -> list[tuple[Any, ...]]:
         """The columns of this world's rows on main, read without Spark."""
-        mine = And(In("trace_topic", self.topics), EqualTo("epoch", self.epoch))
+        mine = And(In("trace_topic", self.topics), EqualTo("epoch", self.epoch))  # type: ignore[call-arg]
         scan = catalog.lake(self.settings).load_table(table.name).scan(mine, selected_fields=columns)
         return list(zip(*(column.to_pylist() for column in scan.to_arrow().select(columns)), strict=True))
 

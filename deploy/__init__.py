@@ -1,0 +1,1 @@
+"""Run the warehouse on one machine or in containers: Airflow with its pools, its components and their supervision."""

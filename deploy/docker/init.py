@@ -1,0 +1,21 @@
+"""Airflow's database, its pools and the password of its user: what `init` of docker-compose.yml makes, once."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from deploy.airflow_components import PASSWORDS, USER, password_of
+from deploy.airflow_environment import migrate
+from spark_jobs.alerts.sinks import sink
+from spark_jobs.process.home import keep_private
+from spark_jobs.settings import Settings
+
+keep_private(Settings().home)
+home = Path(os.environ["AIRFLOW_HOME"])
+home.mkdir(parents=True, exist_ok=True)
+migrate(os.environ)
+password_of(home)
+for line in sink.missing(Settings().alerts):
+    print(f"warning: {line}")
+print(f"log in as {USER} with the password in {home / PASSWORDS}")

@@ -1,0 +1,94 @@
+"""One of `make run`, `make demo` and `make up` at a time uses a `TRACE_HOME`: they share Airflow's database and its logs."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO
+
+from deploy import child_process
+from spark_jobs.process.file_lock import NAME_SECONDS, Holder, LockedError, holder, locked, processes_with
+
+# The child processes of a killed holder get GRACE_SECONDS to end by themselves.
+LEFT_OVER_SECONDS = child_process.GRACE_SECONDS + 10
+
+
+class HomeInUseError(RuntimeError):
+    """Another command uses this `TRACE_HOME`; the message names it."""
+
+
+def lock_file(home: Path) -> Path:
+    return home / "home.lock"
+
+
+def user_of(home: Path) -> Holder | None:
+    """The command that uses the folder, or that left processes in it; None: nobody does."""
+    return holder(lock_file(home))
+
+
+@contextmanager
+def used_by(command: str, home: Path, say: Callable[[str], None] = print) -> Iterator[IO[str]]:
+    """Use the folder alone; gives the open lock file, for child processes to hold as well (`pass_fds`).
+
+    What a killed command left running is ended first.
+
+    Args:
+        command: what the user typed, such as `make run`.
+        home: `TRACE_HOME`.
+        say: prints a line for the user.
+
+    Raises:
+        HomeInUseError: another command uses it.
+    """
+    end_left_over(home, say)
+    try:
+        with locked(lock_file(home), command) as lock:
+            yield lock
+    except LockedError as error:
+        raise HomeInUseError(in_use(error.holder, home)) from None
+
+
+def in_use(by: Holder, home: Path) -> str:
+    """What to tell the user who wants the folder, too."""
+    end_it = "run `make down`" if by.command == "make up" else "wait for it, or end it with Ctrl-C"
+    return f"{by} is using {home}: {end_it}"
+
+
+def end_left_over(home: Path, say: Callable[[str], None] = print) -> None:
+    """Wait for the processes of a command that was killed, and kill those that do not end; others are not touched."""
+    by = user_of(home)
+    if by is None or by.is_alive:
+        return
+    time.sleep(
+        NAME_SECONDS
+    )  # another command may just have taken the lock, and not have written its name yet
+    if user_of(home) != by or not (sessions := _sessions(home)):
+        return
+    say(f"{by} was killed; ending the processes that it left: {', '.join(map(str, _members(sessions)))}")
+    until = time.monotonic() + LEFT_OVER_SECONDS
+    while (left := _members(sessions)) and time.monotonic() < until:
+        time.sleep(0.2)
+    for pid in left:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    while left and (left := _members(sessions)) and time.monotonic() < until + 10:
+        time.sleep(0.2)
+    if left:
+        say(f"processes {', '.join(map(str, left))} cannot be killed")
+
+
+def _sessions(home: Path) -> set[int]:
+    """Of the processes that hold the lock. `child_process` gives each command a session of its own."""
+    found = set()
+    for pid in processes_with(lock_file(home)):
+        with suppress(ProcessLookupError):
+            found.add(os.getsid(pid))
+    return found - {os.getsid(0)}
+
+
+def _members(sessions: set[int]) -> list[int]:
+    return sorted(pid for session in sessions for pid in child_process.session_of(session))

@@ -1,0 +1,113 @@
+"""Run the DAGs once on this machine, without an Airflow server: what `make demo` and `make run` do.
+
+`python -m deploy.run_once --namesrv host:port` is `make run`: the user's own cluster, everything
+else below `$TRACE_HOME`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import IO, NoReturn
+
+from deploy import child_process, home_lock
+from deploy.airflow_environment import prepare
+from deploy.preflight import refuse_wrong_lake
+from spark_jobs.process.home import keep_private
+from spark_jobs.settings import Cluster, Settings
+
+log = logging.getLogger(__name__)
+DAGS = ("trace_ingest", "trace_marts")
+STOPPED = "stopped in the middle: nothing is lost, the next run goes on from what is published"
+
+
+def run(settings: Settings, lock: IO[str]) -> None:
+    """Run each DAG once with `airflow dags test`, its log below `$TRACE_HOME/logs`, and show the marts.
+
+    They are built and shown even where a cluster or queue failed: with what was read of the others.
+
+    Args:
+        settings: the clusters and `TRACE_HOME`.
+        lock: of `TRACE_HOME` (`home_lock.used_by`); Airflow holds it as well, until it has ended.
+
+    Raises:
+        SystemExit: a DAG run failed; the message names its log and shows the end.
+    """
+    from deploy import show  # it loads pyiceberg, which the supervisor of `make up` has no use for
+
+    environment, logs = prepare(settings), settings.home / "logs"
+    failed = [message for dag in DAGS if (message := _run_dag(dag, logs, environment, lock))]
+    show.marts(settings)
+    if failed:
+        sys.exit("\n\n".join(failed))
+
+
+def _run_dag(dag: str, logs: Path, environment: dict[str, str], lock: IO[str]) -> str | None:
+    """Run one DAG; returns what to say of a failure."""
+    logs.mkdir(parents=True, exist_ok=True)
+    log = logs / f"{dag}.log"
+    print(f"airflow dags test {dag}  (log: {log})", flush=True)
+    started = time.monotonic()
+    with log.open("w") as out:
+        code = _supervised(["airflow", "dags", "test", dag], environment, out, lock)
+    print(f"  {'FAILED' if code else 'done'} after {time.monotonic() - started:.0f} s", flush=True)
+    if not code:
+        return None
+    lines = [line[:300] for line in log.read_text(errors="replace").splitlines()]
+    return "\n".join([*lines[-40:], f"DAG {dag} failed: the whole log is in {log}"])
+
+
+def _supervised(command: list[str], environment: dict[str, str], out: IO[str], lock: IO[str]) -> int:
+    """Run a command that takes everything it started with it, however it or this process ends."""
+    process = child_process.spawn(
+        command, env=environment, stdout=out, stderr=subprocess.STDOUT, pass_fds=(lock.fileno(),)
+    )
+    try:
+        return process.wait()
+    finally:
+        child_process.end(process, grace_seconds=10)
+
+
+def stopped() -> NoReturn:
+    """Say so, and exit as a command does that Ctrl-C ended."""
+    print(STOPPED, file=sys.stderr)
+    sys.exit(130)
+
+
+def main(argv: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--namesrv", help="host:port, several with ;  (none: the clusters in the settings)")
+    parser.add_argument("--topic", help="trace topics, several with a comma")
+    parser.add_argument("--cluster", default="default", help="the name that the cluster gets in the tables")
+    parser.add_argument("--credentials-env", help="prefix of the variables with access and secret key")
+    args = parser.parse_args(argv)
+    settings = Settings()
+    if args.namesrv:
+        given = {
+            "name": args.cluster,
+            "namesrv": args.namesrv,
+            "credentials_env": args.credentials_env or None,
+        }
+        if args.topic:
+            given["trace_topics"] = args.topic.split(",")
+        settings = settings.model_copy(update={"clusters": [Cluster.model_validate(given)]})
+    if not settings.clusters:
+        sys.exit("say which cluster: make run NAMESRV=host:port, or name a settings file in TRACE_SETTINGS")
+    keep_private(settings.home)
+    refuse_wrong_lake(settings)
+    try:
+        with home_lock.used_by("make run", settings.home) as lock:
+            run(settings, lock)
+    except home_lock.HomeInUseError as error:
+        sys.exit(str(error))
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except KeyboardInterrupt:
+        stopped()

@@ -1,0 +1,191 @@
+"""What `make up` runs in the background: Airflow's components under a supervisor, their alerts, and the state of both."""
+
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import httpx
+
+from deploy import child_process
+from deploy.airflow_components import Airflow, Heartbeats, password_of
+from deploy.installation_alerts import Fault, InstallationAlerts
+from deploy.supervisor import Component, Patience, Supervisor
+from spark_jobs.settings import PROJECT, Settings
+
+log = logging.getLogger(__name__)
+
+# For the components, and for the first reading of all DAG files after that.
+START_SECONDS = 240.0
+PARSE_SECONDS = 120.0
+STEP_SECONDS = 1.0
+
+
+class Service:
+    """Supervises the components until it is ended.
+
+    Nothing that cannot be written or asked ends it: it logs that, if it can, and goes on.
+
+    Args:
+        settings: the sinks and limits of the alerts, `TRACE_HOME`.
+        url: of the api-server.
+        environment: of the components.
+        components: in the order of their start.
+        patience: of the supervisor.
+        lock: an open file that the components hold as well.
+        say: publishes the state; may raise OSError.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        url: str,
+        environment: dict[str, str],
+        components: Sequence[Component],
+        patience: Patience,
+        lock: int,
+        say: Callable[[dict[str, Any]], None],
+    ):
+        self._url, self._environment, self._lock, self._say = url, environment, lock, say
+        self._logs = settings.home / "airflow" / "components"
+        self._heartbeats = Heartbeats(Airflow(url, timeout=5))
+        self._supervisor = Supervisor(components, self._start, self._heartbeats.health, patience)
+        self._alerts = InstallationAlerts(settings, time.monotonic())
+        self._schedules = Schedules(url, settings.home / "airflow")
+        self._is_ready = False
+        self._can_say = True
+
+    def __enter__(self) -> Self:
+        self._logs.mkdir(parents=True, exist_ok=True)
+        for component in self._supervisor.components:
+            self._log_of(component).unlink(missing_ok=True)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._supervisor.end()
+        self._alerts.end()
+
+    def hurry(self) -> None:
+        """Restart at once what waits for its next attempt."""
+        self._supervisor.hurry()
+
+    def run(self) -> None:
+        """Supervise without end.
+
+        Raises:
+            RuntimeError: Airflow did not get ready in the first place.
+        """
+        started = time.monotonic()
+        while True:
+            try:
+                self._step(time.monotonic())
+            except Exception:  # whatever it is, the components need their supervisor
+                log.exception("the supervisor goes on after an error")
+            if not self._is_ready:
+                self._give_up_after(time.monotonic() - started)
+            time.sleep(STEP_SECONDS)
+
+    def _step(self, now: float) -> None:
+        supervisor = self._supervisor
+        supervisor.step(now)
+        if not self._is_ready and supervisor.is_ready and self._schedules.started():
+            self._is_ready = True
+            self._alerts.watchdog_can_run_from(now)
+            log.info("ready: all components answer, and the DAGs are on their schedule")
+        faults = [
+            Fault(
+                each.name,
+                each.deaths,
+                f"{each.describe(now)}; {each.last_end or 'it does not answer'}; log: {self._log_of(each.component)}",
+            )
+            for each in supervisor.watched.values()
+            if each.faulty
+        ]
+        self._alerts.step(now, list(supervisor.watched), faults, supervisor.is_ready)
+        self._publish(now)
+
+    def _publish(self, now: float) -> None:
+        said = {
+            "serve": os.getpid(),
+            "url": self._url,
+            "ready": self._is_ready,
+            "components": {
+                each.name: {
+                    "pid": each.pid if each.process is not None else None,
+                    "state": each.describe(now),
+                    "restarts": each.restarts,
+                    "last_end": each.last_end,
+                }
+                for each in self._supervisor.watched.values()
+            },
+            "watchdog_seconds": self._alerts.watchdog_age(now),
+            "alerts": [f"{alert.identity}: {alert.description}" for alert in self._alerts.open],
+        }
+        try:
+            self._say(said)
+            self._can_say = True
+        except OSError as error:
+            if self._can_say:
+                log.error("the state could not be written: %s", error)
+            self._can_say = False
+
+    def _give_up_after(self, seconds: float) -> None:
+        for each in self._supervisor.watched.values():
+            if each.faulty:
+                log_of_it = self._log_of(each.component)
+                raise RuntimeError(
+                    f"Airflow's {each.name} {each.last_end or 'does not answer'}: see {log_of_it}"
+                )
+        if seconds > START_SECONDS + PARSE_SECONDS:
+            raise RuntimeError(
+                f"Airflow was not ready after {seconds:.0f} s: {self._schedules.missing()}see {self._logs}"
+            )
+
+    def _start(self, component: Component) -> subprocess.Popen[Any]:
+        self._heartbeats.restarted(component.name)
+        with self._log_of(component).open("a") as out:
+            return child_process.spawn(
+                component.command,
+                env=self._environment,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                pass_fds=(self._lock,),
+            )
+
+    def _log_of(self, component: Component) -> Path:
+        return self._logs / f"{component.name}.log"
+
+
+class Schedules:
+    """Starts the schedule of every DAG of the project, once all of them are parsed."""
+
+    def __init__(self, url: str, home: Path):
+        self._airflow = Airflow(url)
+        self._password = password_of(home)
+        self._expected = {file.stem for file in (PROJECT / "dags").glob("*.py")}
+        self._found: set[str] = set()
+
+    def started(self) -> bool:
+        """Try to; false as long as a DAG is missing or the API does not answer."""
+        try:
+            self._airflow.log_in(self._password)
+            self._found = self._airflow.dags()
+            if not self._found >= self._expected:
+                return False
+            for dag_id in sorted(self._expected):
+                self._airflow.unpause(dag_id)
+        except httpx.HTTPError as error:
+            log.warning("the DAGs cannot be started yet: %s", type(error).__name__)
+            return False
+        return True
+
+    def missing(self) -> str:
+        """In words, with a separator; empty where none is."""
+        missing = sorted(self._expected - self._found)
+        return f"DAGs that were not parsed: {', '.join(missing)}; " if missing else ""

@@ -1,0 +1,292 @@
+"""`make up`, `make down`, `make status`: Airflow with the DAGs on their schedule, on this machine, until told to stop.
+
+A process in the background (`serve`) supervises the components: it restarts those that end or hang, and alerts. It holds
+the lock of `TRACE_HOME` as long as it lives, and so do the components: after `kill -9` of it the lock tells which processes
+are left.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from deploy import airflow_components, child_process, home_lock
+from deploy.airflow_components import PASSWORDS, USER
+from deploy.airflow_environment import fail_left_over_runs, prepare
+from deploy.preflight import refuse_wrong_lake
+from deploy.service import START_SECONDS, Service
+from deploy.supervisor import Patience
+from spark_jobs.alerts.sinks import sink
+from spark_jobs.process.file_lock import Holder
+from spark_jobs.process.home import keep_private
+from spark_jobs.settings import Settings
+
+UP = "make up"
+# `serve` writes its state every second or two; one that has not for so long hangs.
+HUNG_SECONDS = 60.0
+# The file has so much room, for when the disk has none.
+STATE_BYTES = 16 * 1024
+# The components get some seconds to end, their guard processes GRACE_SECONDS; after that there is a fault.
+DOWN_SECONDS = Patience().stop + child_process.GRACE_SECONDS + 30
+log = logging.getLogger(__name__)
+_console = Console(highlight=False, soft_wrap=True)
+
+
+def _say(line: str) -> None:
+    _console.print(line, markup=False)
+
+
+class State:
+    """What `serve` says of itself, below `$TRACE_HOME/airflow`.
+
+    Attributes:
+        home: Airflow's home.
+        log: what `serve` logs.
+    """
+
+    def __init__(self, settings: Settings):
+        self.home = settings.home / "airflow"
+        self.log = self.home / "components" / "up.log"
+        self._trace_home = settings.home
+        self._file = self.home / "up.json"
+
+    def user(self) -> Holder | None:
+        """The command that uses `TRACE_HOME`; None: none does."""
+        return home_lock.user_of(self._trace_home)
+
+    def supervisor(self) -> int | None:
+        """The pid of the `serve` that runs; None where none does."""
+        user = self.user()
+        return user.pid if user is not None and user.command == UP and user.is_alive else None
+
+    def write(self, said: dict[str, Any]) -> None:
+        """Replace what was said; on a full disk in place, in the room that the file has.
+
+        Raises:
+            OSError: it could not be written in either way.
+        """
+        text = json.dumps(said | {"at": time.time()}).ljust(STATE_BYTES)
+        new = self._file.with_suffix(".new")
+        try:
+            new.write_text(text)
+            new.rename(self._file)
+        except OSError:
+            with suppress(OSError):
+                new.unlink(missing_ok=True)
+            with self._file.open("r+") as file:
+                file.write(text)
+
+    def read(self) -> dict[str, Any]:
+        """What the `serve` that runs wrote last; empty where none runs, or it has written nothing yet."""
+        try:
+            said = json.loads(self._file.read_text())
+        except (FileNotFoundError, ValueError):
+            return {}
+        pid = self.supervisor()
+        return said if pid is not None and said.get("serve") == pid else {}
+
+    def silent_seconds(self) -> float:
+        """How old what was written last is, by the machine's clock; 0 where nothing was."""
+        return max(0.0, time.time() - self.read().get("at", time.time()))
+
+
+def serve(settings: Settings, port: int) -> None:
+    """Run the components until SIGTERM comes.
+
+    Raises:
+        HomeInUseError: another command uses `TRACE_HOME`.
+        RuntimeError: the port is taken, or Airflow did not get ready; the message names the logs.
+    """
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    state = State(settings)
+    with home_lock.used_by(UP, settings.home, log.warning) as lock:
+        for line in sink.missing(settings.alerts):
+            log.warning("%s", line)
+        environment = prepare(settings)
+        fail_left_over_runs(environment)
+        url, environment, components = airflow_components.components(environment, port)
+        with Service(
+            settings, url, environment, components, Patience(), lock.fileno(), state.write
+        ) as service:
+            signal.signal(signal.SIGUSR1, lambda *_: service.hurry())
+            service.run()
+
+
+def up(settings: Settings, port: int) -> int:
+    """Start `serve` and wait until all is healthy, or repair what is not; returns an exit code.
+
+    Raises:
+        SystemExit: the lake is not the one that the settings mean.
+    """
+    refuse_wrong_lake(settings)
+    state = State(settings)
+    if state.supervisor() is not None:
+        if state.silent_seconds() < HUNG_SECONDS:
+            return _repaired(state)
+        pid = state.supervisor()
+        _say(f"the supervisor (pid {pid}) has done nothing for {state.silent_seconds():.0f} s: killing it")
+        os.kill(pid, signal.SIGKILL)  # type: ignore[arg-type]
+        _wait_for_end(state, pid)
+    elif (user := state.user()) is not None and user.is_alive:
+        _say(home_lock.in_use(user, settings.home))
+        return 1
+    if not settings.clusters:
+        _say("no cluster is configured: name a settings file in TRACE_SETTINGS (README, Your own cluster)")
+        return 2
+    home_lock.end_left_over(settings.home, _say)
+    for line in sink.missing(settings.alerts):
+        _say(f"warning: {line}")
+    state.log.parent.mkdir(parents=True, exist_ok=True)
+    _say(f"starting Airflow on 127.0.0.1:{port}; its first start takes a minute or two (log: {state.log})")
+    with state.log.open("w") as out:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "deploy.up", "serve", "--port", str(port)],
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    try:
+        while not state.read().get("ready"):
+            if process.poll() is not None:
+                lines = state.log.read_text(errors="replace").splitlines()[-20:]
+                _console.print(*lines, sep="\n", markup=False)
+                _say(f"Airflow did not start: see {state.log.parent}")
+                return 1
+            time.sleep(0.5)
+    except KeyboardInterrupt:
+        _say("stopping what was started")
+        child_process.end(process, DOWN_SECONDS)
+        home_lock.end_left_over(settings.home, _say)
+        _say("stopped: nothing of `make up` runs")
+        return 130
+    _say(f"up: {state.read()['url']}")
+    _say(f"log in as {USER} with the password in {state.home / PASSWORDS}")
+    _say(f"logs: {state.log.parent} of the components, {state.home / 'logs'} of the tasks")
+    return 0
+
+
+def _repaired(state: State) -> int:
+    """Have the supervisor restart now what does not run, and wait until all of it does; returns an exit code."""
+    said = state.read()
+    if not said.get("ready"):
+        _say(f"up already: just starting; see `make status`, `make down` (log: {state.log})")
+        return 0
+    wrong = _unwell(said)
+    if not wrong:
+        _say(f"up already: {said['url']}; see `make status`, `make down`")
+        return 0
+    for name, component in wrong.items():
+        _say(f"{name}: {component['state']} (its last process: {component['last_end']}); restarting it")
+    os.kill(said["serve"], signal.SIGUSR1)
+    until = time.monotonic() + START_SECONDS
+    while (wrong := _unwell(state.read())) and time.monotonic() < until:
+        time.sleep(0.5)
+    if wrong or not state.read():
+        _say(f"{', '.join(wrong)} did not start: read the log in {state.log.parent}")
+        return 1
+    _say(f"up again: {said['url']}")
+    return 0
+
+
+def _unwell(said: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    return {name: of for name, of in said.get("components", {}).items() if of["state"] != "healthy"}
+
+
+def down(settings: Settings) -> int:
+    """End `serve` and with it all that it started; returns an exit code."""
+    state = State(settings)
+    user = state.user()
+    if user is None or user.command != UP:
+        _say("not up" + (f"; {user} is using {settings.home}" if user is not None else ""))
+        return 0
+    pid = state.supervisor()
+    if pid is not None:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGTERM)
+        _wait_for_end(state, pid)
+        if state.supervisor() == pid:
+            os.kill(pid, signal.SIGKILL)  # the guard processes end the components
+            _wait_for_end(state, pid)
+    home_lock.end_left_over(settings.home, _say)
+    if (user := state.user()) is not None:
+        _say(f"something of {user} does not end: `fuser -v {home_lock.lock_file(settings.home)}` names it")
+        return 1
+    _say("down")
+    return 0
+
+
+def _wait_for_end(state: State, pid: int | None) -> None:
+    until = time.monotonic() + DOWN_SECONDS
+    while state.supervisor() == pid and time.monotonic() < until:
+        time.sleep(0.2)
+
+
+def status(settings: Settings) -> int:
+    """Show what runs; returns 0 where all is well, 1 where something is not, 3 where nothing runs."""
+    state = State(settings)
+    if state.supervisor() is None:
+        user = state.user()
+        left = f"; processes that {user} left still run" if user is not None and user.command == UP else ""
+        _say(f"not up{left}; `make up` starts it")
+        return 3
+    said = state.read()
+    if not said:
+        _say(f"starting (log: {state.log})")
+        return 1
+    table = Table("component", "process", "state", "restarts", "last end")
+    for name, of in said["components"].items():
+        table.add_row(name, str(of["pid"] or "-"), of["state"], str(of["restarts"]), of["last_end"] or "-")
+    _say(f"Airflow at {said['url']}; logs: {state.log.parent}")
+    _console.print(table)
+    _say(f"the watchdog last ran {said['watchdog_seconds'] / 60:.1f} minutes ago")
+    for alert in said["alerts"]:
+        _say(f"alert: {alert}")
+    if (seconds := state.silent_seconds()) > HUNG_SECONDS:
+        _say(f"all of this is {seconds:.0f} s old: the supervisor hangs; `make up` replaces it")
+        return 1
+    if wrong := _unwell(said):
+        _say(f"{', '.join(wrong)}: read the log; `make up` restarts it without waiting for the next attempt")
+    elif not said["ready"]:
+        _say(f"starting: the DAGs are being parsed (log: {state.log})")
+    return 1 if wrong or said["alerts"] or not said["ready"] else 0
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("command", choices=["up", "down", "status", "serve"])
+    parser.add_argument("--port", type=int, default=8080, help="of Airflow's web server, on loopback")
+    args = parser.parse_args(argv)
+    settings = Settings()
+    keep_private(settings.home)
+    match args.command:
+        case "up":
+            return up(settings, args.port)
+        case "down":
+            return down(settings)
+        case "status":
+            return status(settings)
+    logging.basicConfig(stream=sys.stdout, level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    logging.raiseExceptions = False  # a log that cannot be written ends nothing
+    logging.getLogger("httpx").setLevel(logging.WARNING)
+    try:
+        serve(settings, args.port)
+    except (RuntimeError, OSError) as error:
+        log.error("%s", error)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

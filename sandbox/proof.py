@@ -1,0 +1,102 @@
+"""The proof that `make demo` ends with: messages and records, counted at the source and in the warehouse.
+
+It reads with pyiceberg and counts records in the bodies in plain Python: it shares no code with the Spark jobs.
+"""
+
+from __future__ import annotations
+
+import json
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from deploy.show import rows
+from sandbox.record import record_types
+from spark_jobs.settings import Settings
+
+_console = Console(width=140, highlight=False)
+
+
+def proof(
+    settings: Settings, cluster: str, broker_offsets: dict[str, dict[str, dict[int, list[int]]]]
+) -> dict[str, int]:
+    """Count everything twice, by ways that share no code; print it, and return the counts.
+
+    Args:
+        settings: of the run.
+        cluster: whose rows are counted.
+        broker_offsets: topic to broker to queue to [min, max), from the official admin tool.
+
+    Raises:
+        SystemExit: something was lost or doubled.
+    """
+    in_broker = sum(
+        high - low
+        for brokers in broker_offsets.values()
+        for qs in brokers.values()
+        for low, high in qs.values()
+    )
+    raw = rows(settings, "raw.trace_messages", "trace_topic", "body", "body_error", cluster=cluster)
+    in_bodies = sum(
+        len(record_types(row["body"].decode(errors="replace"))) if row["body_error"] is None else 1
+        for row in raw.to_pylist()
+    )
+    types = rows(settings, "events.trace_records", "record_type", cluster=cluster)["record_type"].to_pylist()
+    counts = {
+        "trace_messages_broker": in_broker,
+        "raw_rows": raw.num_rows,
+        "records": len(types),
+        "valid": sum(1 for each in types if each != "Invalid"),
+        "invalid": sum(1 for each in types if each == "Invalid"),
+        "sends": rows(settings, "marts.fct_sends", "cluster", cluster=cluster).num_rows,
+        "attempts": rows(settings, "marts.fct_consume_attempts", "cluster", cluster=cluster).num_rows,
+        "deliveries": rows(settings, "marts.fct_deliveries", "cluster", cluster=cluster).num_rows,
+        "orphans": sum(
+            rows(settings, "marts.orphaned_messages", "is_orphan", cluster=cluster)["is_orphan"].to_pylist()
+        ),
+    }
+    table, whole = comparison(
+        [
+            (
+                *("trace messages, by the broker's offsets", in_broker),
+                *("rows of lake.raw.trace_messages", raw.num_rows),
+            ),
+            (
+                *("records, by the separators in the bodies", in_bodies),
+                *("rows of lake.events.trace_records", len(types)),
+            ),
+        ]
+    )
+    _console.print(table)
+    if not whole:
+        raise SystemExit("messages or records were lost or doubled; `make demo` again reads what is missing")
+    return counts
+
+
+def comparison(pairs: list[tuple[str, int, str, int]]) -> tuple[Table, bool]:
+    """What was counted at the source beside what is in the warehouse, and whether all of it is equal.
+
+    Args:
+        pairs: each what was counted there, how many, what was counted here, how many.
+    """
+    different = [left.partition(",")[0] for left, there, _, here in pairs if there != here]
+    title = "every message and record is in the warehouse"
+    if different:
+        title = f"DIFFERENT: {' and '.join(different)}"
+    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
+    for heading in ("counted by the source", "", "in the warehouse", "", ""):
+        table.add_column(heading)
+    for left, there, right, here in pairs:
+        verdict = "[green]equal[/]" if there == here else "[bold red]DIFFERENT[/]"
+        table.add_row(left, str(there), right, str(here), verdict)
+    return table, not different
+
+
+def summary(settings: Settings, counts: dict[str, int], seconds: float) -> None:
+    """Write `$TRACE_HOME/demo/summary.json` and print it."""
+    folder = settings.home / "demo"
+    folder.mkdir(parents=True, exist_ok=True)
+    found = counts | {"seconds": round(seconds, 1)}
+    (folder / "summary.json").write_text(json.dumps(found, indent=2) + "\n")
+    _console.print(json.dumps(found), soft_wrap=True)

@@ -1,0 +1,100 @@
+"""A copy of the open alerts on this machine, so that Alertmanager can be sent them again when nothing else works."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from spark_jobs.alerts import file_store
+from spark_jobs.alerts.alert import Alert
+from spark_jobs.alerts.notify import remind
+from spark_jobs.settings import Settings
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Standing:
+    """The open alerts of the lake, and when Alertmanager was last sent them; None: not known."""
+
+    alerts: list[Alert]
+    sent_at: datetime | None
+
+
+def file(settings: Settings) -> Path:
+    return settings.home / "watchdog" / "standing.json"
+
+
+def of_the_watchdog(settings: Settings) -> Path:
+    """The file of the alerts that the watchdog raises about itself."""
+    return settings.home / "watchdog" / "alerts.json"
+
+
+def last_run_file(settings: Settings) -> Path:
+    """The watchdog writes the time of its last run into it."""
+    return settings.home / "watchdog" / "last_run"
+
+
+def save(settings: Settings, alerts: Sequence[Alert], sent_at: datetime) -> None:
+    """Replace the copy. Where it cannot be written the log says so, and the old one stays."""
+    text = json.dumps({"sent_at": sent_at.isoformat(), "alerts": file_store.rows(alerts)})
+    _replace(file(settings), text)
+
+
+def save_last_run(settings: Settings, at: datetime) -> None:
+    """Save that the watchdog has run; as `save` where it cannot be written."""
+    _replace(last_run_file(settings), at.isoformat())
+
+
+def read(settings: Settings) -> Standing:
+    """What was saved last; nothing where there is no file or it is damaged."""
+    try:
+        found = json.loads(file(settings).read_text())
+        if isinstance(found, list):  # of an earlier version
+            return Standing(file_store.alerts(found), None)
+        return Standing(file_store.alerts(found["alerts"]), datetime.fromisoformat(found["sent_at"]))
+    except FileNotFoundError:
+        return Standing([], None)
+    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+        log.error("%s cannot be read, open alerts cannot be sent again from it: %r", file(settings), error)
+        return Standing([], None)
+
+
+@contextmanager
+def kept_alive(settings: Settings) -> Iterator[None]:
+    """Beside a block that may take longer than Alertmanager keeps alerts: send the saved ones after each interval."""
+    over = threading.Event()
+
+    def repeat() -> None:
+        while not over.wait(settings.alerts.interval_seconds):
+            try:
+                remind(read(settings).alerts, settings)
+            except Exception:  # the next one may go well
+                log.exception("open alerts could not be sent again")
+
+    thread = threading.Thread(target=repeat, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+def _replace(path: Path, text: str) -> None:
+    new = path.with_suffix(f".{os.getpid()}.new")  # jobs write it at the same time
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        new.write_text(text)
+        os.replace(new, path)
+    except OSError as error:
+        log.error("%s could not be written: %s", path, error)
+        with suppress(OSError):
+            new.unlink(missing_ok=True)

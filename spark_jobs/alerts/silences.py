@@ -1,0 +1,99 @@
+"""Maintenance windows that a job opens for as long as it keeps the others waiting: their silence is then no fault."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import uuid
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+
+import pyarrow as pa
+from pyiceberg.io.pyarrow import schema_to_pyarrow
+
+from spark_jobs.lake.catalog import committing, lake
+from spark_jobs.lake.tables import MAINTENANCE_WINDOWS
+from spark_jobs.settings import MaintenanceWindow, Settings
+
+log = logging.getLogger(__name__)
+
+# What had to wait gets this long to come back, after a job that died too: it renews its window while it lives, though
+# one that hangs not for ever.
+AFTER = timedelta(minutes=15)
+RENEWED = timedelta(minutes=5)
+LONGEST = timedelta(hours=3)
+
+
+@contextmanager
+def opened(settings: Settings, checks: Iterable[str], run_id: str) -> Iterator[None]:
+    """Hold back what these checks find new, until a while after the block; what still stands then goes out.
+
+    Args:
+        settings: where the lake is.
+        checks: names of checks.
+        run_id: of the job, stands in the table.
+    """
+    window_id, start = uuid.uuid4().hex, datetime.now(UTC)
+
+    def rows(end: datetime) -> list[dict[str, object]]:
+        return [
+            {
+                "window_id": window_id,
+                "starts_at": start,
+                "ends_at": end,
+                "match": f"*:{check}*",
+                "run_id": run_id,
+            }
+            for check in checks
+        ]
+
+    def write() -> None:
+        _write(settings, window_id, rows(datetime.now(UTC) + AFTER))
+
+    write()
+    try:
+        with _repeated(write, start + LONGEST):
+            yield
+    finally:
+        write()
+
+
+@contextmanager
+def _repeated(write: Callable[[], None], until: datetime) -> Iterator[None]:
+    """Beside the block, from time to time."""
+    over = threading.Event()
+
+    def renew() -> None:
+        while not over.wait(RENEWED.total_seconds()) and datetime.now(UTC) < until:
+            try:
+                write()
+            except Exception:  # the next time may go well; if not, people hear of the silence
+                log.exception("a maintenance window could not be renewed")
+
+    thread = threading.Thread(target=renew, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+def with_those_of_jobs(settings: Settings, now: datetime) -> Settings:
+    """The settings, and in them the windows of the lake that are not over."""
+    table = lake(settings).load_table(MAINTENANCE_WINDOWS.name)
+    rows = table.scan(f"ends_at > '{now.isoformat()}'").to_arrow().to_pylist()
+    found = [
+        MaintenanceWindow(start=row["starts_at"], end=row["ends_at"], match=row["match"]) for row in rows
+    ]
+    alerts = settings.alerts.model_copy(update={"maintenance": [*settings.alerts.maintenance, *found]})
+    return settings.model_copy(update={"alerts": alerts})
+
+
+def _write(settings: Settings, window_id: str, rows: list[dict[str, object]]) -> None:
+    for attempt in committing():
+        with attempt:
+            table = lake(settings).load_table(MAINTENANCE_WINDOWS.name)
+            schema = schema_to_pyarrow(table.schema(), include_field_ids=False)
+            table.overwrite(pa.Table.from_pylist(rows, schema=schema), f"window_id = '{window_id}'")

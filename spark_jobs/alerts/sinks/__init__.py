@@ -1,0 +1,1 @@
+"""Where notifications go: Alertmanager, and chat, mail and pagers through Apprise."""

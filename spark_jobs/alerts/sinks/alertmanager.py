@@ -1,0 +1,65 @@
+"""Alertmanager's API v2: it forgets an alert that is not sent again, so all that are open are, by every run."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+
+from pydantic import SecretStr
+
+from spark_jobs.alerts.alert import Alert
+from spark_jobs.alerts.sinks.http import clock_of, request
+
+log = logging.getLogger(__name__)
+
+KEPT_INTERVALS = 3
+
+
+def send(url: SecretStr, alerts: Sequence[Alert], interval_seconds: int) -> None:
+    """Post the alerts to one Alertmanager, which keeps open ones for `KEPT_INTERVALS` from now on.
+
+    Raises:
+        NotDelivered: it did not take them.
+    """
+    if alerts:
+        now = _their_time(url, interval_seconds)
+        request("POST", url, "/api/v2/alerts", [payload(alert, interval_seconds, now) for alert in alerts])
+
+
+def _their_time(url: SecretStr, interval_seconds: int) -> datetime:
+    """The time by which Alertmanager compares `endsAt`: its own, where the two clocks differ so much that it matters."""
+    theirs, now = clock_of(url), datetime.now(UTC)
+    if theirs is None or abs(theirs - now) <= timedelta(seconds=max(interval_seconds, 10)):
+        return now
+    log.warning(
+        "the clocks of this machine and of Alertmanager differ by %.0f s", (theirs - now).total_seconds()
+    )
+    return theirs
+
+
+def payload(alert: Alert, interval_seconds: int, now: datetime) -> dict[str, object]:
+    """An alert as API v2 takes it. Its labels are its identity there: nothing in them may change while it stands."""
+    labels = {
+        "alertname": alert.check,
+        "environment": alert.environment,
+        "table": alert.table,
+        "entity": alert.entity or "",
+        "class": alert.kind,
+        "severity": alert.severity,
+        "route": alert.route,
+        "owner": alert.owner,
+    }
+    kept = now + timedelta(seconds=KEPT_INTERVALS * interval_seconds)
+    return {
+        "labels": {name: value for name, value in labels.items() if value},
+        "annotations": {
+            "identity": alert.identity,
+            "summary": alert.summary,
+            "description": alert.description,
+            "runbook_url": alert.runbook_url,
+        },
+        # One that ends before it starts is refused: the clock may have been set back since.
+        "startsAt": min(alert.first_failed_at, now).isoformat(),
+        "endsAt": (kept if alert.is_open else now).isoformat(),
+    }

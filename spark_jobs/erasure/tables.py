@@ -1,0 +1,231 @@
+"""Erase by one rule: raw first, then what is made of it, table by table; each step can be done again.
+
+Raw and events get a commit even where nothing is found yet: a writer that is under way, and has read what is to be
+erased, is refused by it, plans again, and then finds the rule and the rewritten messages.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from spark_jobs.erasure.bodies import ERASED, rewritten
+from spark_jobs.erasure.matching import COLUMNS, in_record, in_text
+from spark_jobs.erasure.rules import Kind, Rule
+from spark_jobs.lake import catalog, publish
+from spark_jobs.lake.offsets import CHANGE_SEQ, OFFSETS, RUN_ID, booked, to_json
+from spark_jobs.lake.tables import ALERTS, CHECK_RESULTS, EVENTS, RAW, REPLACED_RECORDS, Table
+from spark_jobs.maintenance import compaction, expiry
+from spark_jobs.settings import Settings
+from spark_jobs.trace.merge import MESSAGE, PLACE, parts_of, same_place
+
+
+@dataclass(frozen=True)
+class Erased:
+    """Messages of raw that were rewritten, or would be, and the records that went out of them."""
+
+    messages: int
+    records: int
+
+
+@dataclass(frozen=True)
+class Found:
+    """What the lake holds of a rule.
+
+    Attributes:
+        raw: messages of raw that hold it, and the records that would go out of them.
+        events: rows of events.
+        ops: rows of `lake.ops`.
+        groups: producer and consumer groups of those rows of events, with their number of rows, the largest first.
+        first: least store time of those messages and rows, UTC, as text; None where nothing has one.
+        last: greatest store time.
+    """
+
+    raw: Erased
+    events: int
+    ops: int
+    groups: list[tuple[str, int]]
+    first: str | None
+    last: str | None
+
+
+def look_up(spark: SparkSession, settings: Settings, rule: Rule, text: str) -> Found:
+    """What an erasure by the rule would find; nothing is changed."""
+    raw, events, ops = left(spark, settings, rule, text)
+    messages = rewritten(_holding(spark.table(RAW.full_name), rule, text), [rule]).where("is_rewritten")
+    records = spark.table(EVENTS.full_name).where((F.col("cluster") == rule.cluster) & in_record([rule]))
+    times = messages.select("store_time").union(records.select("store_time"))
+    text_of = [F.date_format(end("store_time"), "yyyy-MM-dd HH:mm:ss") for end in (F.min, F.max)]
+    first, last = times.agg(*text_of).collect()[0]
+    groups = records.groupBy(F.coalesce("group_name", F.lit("(none)")).alias("group")).count()
+    by_size = groups.orderBy(F.desc("count"), "group").collect()
+    return Found(raw, events, ops, [(row["group"], row["count"]) for row in by_size], first, last)
+
+
+def erase_from_raw(
+    spark: SparkSession, settings: Settings, rule: Rule, text: str, run_id: str, dry_run: bool = False
+) -> Erased:
+    """Rewrite the messages of raw that hold the text where the rule looks for it; the rows and positions stay.
+
+    Raises:
+        publish.PublishRefused: another writer was first.
+        publish.AuditFailed: the branch still holds something, or another number of rows.
+    """
+    books = booked(spark, settings, RAW)
+    if books.head is None:
+        return Erased(0, 0)
+    before = spark.read.option("versionAsOf", books.head).table(RAW.full_name)
+    found = rewritten(_holding(before, rule, text), [rule]).where("is_rewritten").persist()
+    try:
+        messages, records = found.agg(F.count("*"), F.coalesce(F.sum("erased"), F.lit(0))).collect()[0]
+        if dry_run:
+            return Erased(messages, records)
+        properties = {OFFSETS: to_json(books.positions), RUN_ID: run_id}
+        with publish.branch(spark, RAW, "erase", books.head) as branch:
+            if messages:
+                found.select(*RAW.column_names).createOrReplaceTempView("rewritten")
+                with publish.committing_with(spark, properties):
+                    spark.sql(
+                        f"merge into {RAW.full_name}.branch_{branch} t using rewritten s "
+                        f"on {same_place(parts_of(found), MESSAGE)} when matched then update set *"
+                    )
+                _audit(publish.on_branch(spark, RAW, branch), before.count(), rule, text)
+            else:
+                publish.append(before.limit(0), RAW, branch, properties)
+            publish.fast_forward(spark, RAW.full_name, branch)
+        return Erased(messages, records)
+    finally:
+        found.unpersist()
+
+
+def rewritten_messages(spark: SparkSession, rule: Rule) -> DataFrame:
+    """The messages of raw that any erasure of the cluster has rewritten: events may have older records of them."""
+    is_rewritten = F.try_element_at("properties", F.lit(ERASED)).isNotNull()
+    return spark.table(RAW.full_name).where((F.col("cluster") == rule.cluster) & is_rewritten)
+
+
+def erase_from_events(
+    spark: SparkSession, settings: Settings, rule: Rule, run_id: str, dry_run: bool = False
+) -> int:
+    """Delete the records that the rule names; returns how many. Unreadable bodies lose their bytes and stay a row.
+
+    After a replay of the rewritten messages these are the records whose messages raw has dropped, or that have no time.
+
+    Raises:
+        publish.PublishRefused: another writer was first.
+    """
+    events = booked(spark, settings, EVENTS)
+    if events.head is None:
+        return 0
+    before = spark.read.option("versionAsOf", events.head).table(EVENTS.full_name)
+    found = before.where(F.col("cluster") == rule.cluster).where(in_record([rule]))
+    count = found.count()
+    if dry_run:
+        return count
+    change_seq = events.change_seq + (1 if count else 0)
+    properties = {OFFSETS: to_json(events.positions), CHANGE_SEQ: str(change_seq), RUN_ID: run_id}
+    with publish.branch(spark, EVENTS, "erase", events.head) as branch:
+        if count:
+            found.createOrReplaceTempView("named")
+            with publish.committing_with(spark, properties):
+                spark.sql(
+                    f"""
+                    merge into {EVENTS.full_name}.branch_{branch} t
+                    using named s
+                    on {same_place(parts_of(found), PLACE)}
+                    when matched and t.invalid_reason like 'body_error:%' then update set t.raw = cast('' as binary)
+                    when matched then delete
+                    """
+                )
+        else:
+            publish.append(before.limit(0), EVENTS, branch, properties)
+        publish.fast_forward(spark, EVENTS.full_name, branch)
+    return count
+
+
+def erase_from_ops(spark: SparkSession, rule: Rule, dry_run: bool = False) -> int:
+    """Delete the cluster's rows of the other books that name it, see `_places`; returns how many."""
+    count = 0
+    for table, name, condition in _places(rule):
+        found = spark.table(table.full_name).where(condition).select(name).collect()
+        count += len(found)
+        if found and not dry_run:
+            of_cluster = "cluster = :cluster and " if "cluster" in table.column_names else ""
+            for attempt in publish.committing():
+                with attempt:
+                    spark.sql(
+                        f"delete from {table.full_name} where {of_cluster}array_contains(:named, {name})",
+                        args={"cluster": rule.cluster, "named": sorted({row[0] for row in found})},
+                    )
+    return count
+
+
+def _places(rule: Rule) -> list[tuple[Table, str, Column]]:
+    """Where the other books hold it: table, column, and which rows.
+
+    Replaced records have it in the columns of its kind. Results of checks and alerts have of a message only the
+    group, last in their entity: `<cluster>/<group>`, `<cluster>/<topic>/<group>`.
+    """
+    places = [
+        (REPLACED_RECORDS, name, (F.col("cluster") == rule.cluster) & in_text([rule], rule.kind, F.col(name)))
+        for name in COLUMNS[rule.kind]
+        if name in REPLACED_RECORDS.column_names
+    ]
+    if rule.kind is Kind.GROUP:
+        of_cluster = F.startswith("entity", F.lit(f"{rule.cluster}/"))
+        named = in_text([rule], rule.kind, F.substring_index("entity", "/", -1))
+        places += [(table, "entity", of_cluster & named) for table in (CHECK_RESULTS, ALERTS)]
+    return places
+
+
+def left(spark: SparkSession, settings: Settings, rule: Rule, text: str) -> tuple[Erased, int, int]:
+    """What main of raw, of events and of ops holds of it: messages and records, rows, rows."""
+    return (
+        erase_from_raw(spark, settings, rule, text, "", dry_run=True),
+        erase_from_events(spark, settings, rule, "", dry_run=True),
+        erase_from_ops(spark, rule, dry_run=True),
+    )
+
+
+def forget(
+    spark: SparkSession, settings: Settings, tables: list[str], now: datetime, run_id: str
+) -> list[str]:
+    """Expire every snapshot but main's newest, and write manifests anew: they say the bounds of deleted files, too.
+
+    Returns:
+        `<table>: <branch>` of each branch that still holds what was there before.
+    """
+    held = []
+    for table in tables:
+        metadata = catalog.lake(settings).load_table(table)
+        held += [f"{table}: {name}" for name in metadata.refs() if name != "main"]
+        if metadata.current_snapshot() is not None:
+            compaction.rewrite_manifests(spark, settings, table, run_id)
+            expiry.expire_snapshots(spark, table, now, keep=1)
+    return held
+
+
+def _holding(messages: DataFrame, rule: Rule, text: str) -> DataFrame:
+    """Messages of the rule's cluster that have the text anywhere: only these are looked at closely."""
+    has = [
+        F.contains("body", F.lit(text.encode())),
+        F.contains("keys", F.lit(text)),
+        F.exists(F.map_values("properties"), lambda value: F.contains(value, F.lit(text))),
+    ]
+    holds = (
+        F.coalesce(has[0], F.lit(False)) | F.coalesce(has[1], F.lit(False)) | F.coalesce(has[2], F.lit(False))
+    )
+    return messages.where((F.col("cluster") == rule.cluster) & holds)
+
+
+def _audit(written: DataFrame, rows: int, rule: Rule, text: str) -> None:
+    left = rewritten(_holding(written, rule, text), [rule]).where("is_rewritten").count()
+    found = written.count()
+    if left or found != rows:
+        raise publish.AuditFailed(
+            f"{RAW.full_name}: after the erasure {left} messages on the branch still hold what is to be erased, and "
+            f"{found} rows are there instead of {rows}. Nothing was published; this is a fault of the program"
+        )

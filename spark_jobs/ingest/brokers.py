@@ -1,0 +1,78 @@
+"""The brokers as the plan asks them: over the remoting client, by the names that the tables use."""
+
+from __future__ import annotations
+
+from typing import Self
+
+from spark_jobs.lake.offsets import Queue
+from spark_jobs.rocketmq import route
+from spark_jobs.rocketmq.acl import Credentials
+from spark_jobs.rocketmq.client import Bounds
+from spark_jobs.rocketmq.message import Message
+from spark_jobs.rocketmq.options import Options
+from spark_jobs.settings import Cluster, Extract
+
+
+def options(cluster: Cluster, extract: Extract) -> dict[str, str]:
+    """The options of the data source `rocketmq` for a cluster: all but the topic and its offsets."""
+    given: dict[str, str | None] = {
+        "cluster": cluster.name,
+        "namesrv": ";".join(cluster.namesrv),
+        "maxOffsetsPerPartition": str(extract.max_offsets_per_partition),
+        "maxInflatedBytes": str(extract.max_inflated_bytes),
+        "credentialsEnv": cluster.credentials_env,
+        "consumerGroup": cluster.consumer_group,
+    }
+    if cluster.tls:
+        given |= {
+            "tls": "true" if cluster.tls.verify else "insecure",
+            "tlsCaFile": cluster.tls.ca_file,
+            "tlsCertFile": cluster.tls.cert_file,
+            "tlsKeyFile": cluster.tls.key_file,
+        }
+    return {name: value for name, value in given.items() if value is not None}
+
+
+class TopicSource:
+    """Queues, bounds and single messages of one cluster's trace topics. A context manager.
+
+    Every call raises `RocketMQError` where the broker is away or refuses.
+    """
+
+    def __init__(self, cluster: Cluster, extract: Extract, credentials: Credentials | None = None):
+        """Nothing is asked yet; credentials that are not given are those of `cluster.credentials_env`.
+
+        Raises:
+            ValueError: a secret or a TLS file is missing.
+        """
+        self._cluster = cluster.name
+        topic = cluster.topics[0]  # the data source reads one; the client serves them all
+        self._client = Options.parse({**options(cluster, extract), "topic": topic}).client(credentials)
+        self._routes: dict[Queue, route.Queue] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._client.close()
+
+    def queues(self, trace_topic: str) -> list[Queue]:
+        """The topic's queues, from its route."""
+        found = []
+        for each in self._client.queues(trace_topic):
+            queue = Queue(self._cluster, trace_topic, each.broker, each.queue_id)
+            self._routes[queue] = each
+            found.append(queue)
+        return found
+
+    def bounds(self, queue: Queue) -> Bounds:
+        """What the queue's master has of it or, where that is away, a slave."""
+        return self._client.bounds(self._routes[queue])
+
+    def message_at(self, queue: Queue, offset: int) -> Message | None:
+        """The message at the offset; None where the broker has none there."""
+        return self._client.message_at(self._routes[queue], offset)
+
+    def offset_at(self, queue: Queue, store_time_ms: int) -> int:
+        """The first offset stored at or after a time, ms; the one after the last where none is."""
+        return self._client.offset_at(self._routes[queue], store_time_ms)

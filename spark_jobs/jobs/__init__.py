@@ -1,0 +1,1 @@
+"""The entry points: one module per job, each with `main`, its arguments and its summary."""

@@ -1,0 +1,182 @@
+"""Job: erase what the warehouse has of one key, group or message of a cluster, from every table and every snapshot.
+
+The rule is booked first, as a salted hash, and every later extraction obeys it. A job that was ended is run again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import uuid
+from datetime import UTC, datetime, timedelta
+from functools import partial
+
+from pyspark.sql import SparkSession
+from rich.console import Console
+from rich.prompt import Confirm
+
+from spark_jobs.erasure import rules
+from spark_jobs.erasure.marts import erase_from_marts
+from spark_jobs.erasure.rules import Kind, Rule
+from spark_jobs.erasure.tables import (
+    Erased,
+    erase_from_events,
+    erase_from_ops,
+    erase_from_raw,
+    forget,
+    left,
+    look_up,
+    rewritten_messages,
+)
+from spark_jobs.jobs.replay import replay_messages
+from spark_jobs.jobs.run import run_job
+from spark_jobs.lake import publish, tables
+from spark_jobs.lake.catalog import lake
+from spark_jobs.lake.offsets import booked
+from spark_jobs.lake.session import session
+from spark_jobs.maintenance.retention import dropped_before
+from spark_jobs.mart_build import branches, report
+from spark_jobs.mart_build.build import build_and_publish, recover
+from spark_jobs.mart_build.inputs import Inputs, Published
+from spark_jobs.mart_build.lock import one_build
+from spark_jobs.settings import Settings
+
+GROUPS_SHOWN = 20
+_console = Console(stderr=True, width=140)
+
+
+def erase(
+    spark: SparkSession, settings: Settings, cluster: str, kind: Kind, text: str, run_id: str
+) -> tuple[Rule, Erased]:
+    """Book the rule and erase from raw, events and ops; the marts and old snapshots still hold it after this.
+
+    Raises:
+        ValueError: no key, group or id can be so.
+        publish.PublishRefused, publish.AuditFailed: run it again.
+    """
+    text = rules.named(kind, text)
+    rule = rules.book(spark, settings, cluster, kind, text, run_id)
+    for attempt in publish.planning_again():
+        with attempt:
+            done = erase_from_raw(spark, settings, rule, text, run_id)
+    rules.add_counts(spark, rule, done.messages, done.records)
+    replay_messages(spark, settings, rewritten_messages(spark, rule), run_id)
+    for attempt in publish.planning_again():
+        with attempt:
+            erase_from_events(spark, settings, rule, run_id)
+    erase_from_ops(spark, rule)
+    return rule, done
+
+
+def preview(spark: SparkSession, settings: Settings, cluster: str, kind: Kind, text: str) -> None:
+    """Print what raw, events and ops hold of it, and change nothing."""
+    text = rules.named(kind, text)
+    found = look_up(spark, settings, Rule(cluster, kind, "", rules.digest("", text)), text)
+    shown = [f"{group} ({count})" for group, count in found.groups[:GROUPS_SHOWN]]
+    if len(found.groups) > GROUPS_SHOWN:
+        shown.append(f"and {len(found.groups) - GROUPS_SHOWN} more")
+    lines = [
+        f"to erase: {kind.value} {text!r} of cluster {cluster!r}",
+        f"  messages  {found.raw.messages} of {tables.RAW.full_name} hold it",
+        f"  records   {found.raw.records} in those messages; {found.events} rows of {tables.EVENTS.full_name}, "
+        f"{found.ops} of lake.ops",
+        f"  groups    {', '.join(shown) or 'none'}",
+        f"  stored    {f'{found.first} to {found.last} UTC' if found.first else 'never'}",
+        "then the marts are built again, and all old snapshots are expired. It cannot be undone",
+    ]
+    _console.print("\n".join(lines), highlight=False, markup=False, soft_wrap=True)
+
+
+def confirmed() -> bool:
+    """Whether the person at the terminal says yes."""
+    try:
+        return Confirm.ask("Erase this?", console=_console, default=False)
+    except EOFError:
+        return False
+
+
+def rebuild_marts(spark: SparkSession, settings: Settings, rule: Rule) -> bool:
+    """Build and publish the marts from what is left; returns whether they could be.
+
+    Rows whose records retention has dropped from events are kept, without those that the rule names.
+    """
+    catalog = lake(settings)
+    report.recovered(recover(spark, catalog))
+    inputs = Inputs.of(
+        booked(spark, settings, tables.EVENTS),
+        settings.limits,
+        Published.of(settings),
+        kept_from=dropped_before(settings, tables.EVENTS.name),
+        full_refresh=True,
+    )
+    if inputs is None:
+        return True
+    first = (
+        partial(erase_from_marts, spark, branches.audited_tables(catalog), rule) if inputs.kept_from else None
+    )
+    built = build_and_publish(spark, catalog, inputs, settings.home / "dbt", first=first)
+    if not built.passed:
+        report.refused(built, str(settings.home / "dbt"))
+    return built.passed
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--cluster", required=True, help="as it stands in the tables")
+    what = parser.add_mutually_exclusive_group(required=True)
+    for kind in Kind:
+        what.add_argument(f"--{kind.value.replace('_', '-')}", help=f"the {kind.value} to erase")
+    parser.add_argument("--dry-run", action="store_true", help="change nothing, say what would be erased")
+    parser.add_argument("--yes", action="store_true", help="erase without asking")
+    parser.add_argument("--run-id", default=uuid.uuid4().hex, help="stands in the snapshots that are made")
+    args = parser.parse_args(argv)
+    kind, text = next((kind, value) for kind in Kind if (value := getattr(args, kind.value)) is not None)
+    try:
+        rules.named(kind, text)
+    except ValueError as error:
+        parser.error(str(error))
+    if not (args.dry_run or args.yes or sys.stdin.isatty()):
+        parser.error(
+            "an erasure asks for confirmation, and there is no terminal to ask on; nothing was erased. "
+            "Look first (DRY_RUN=1, --dry-run), then confirm with YES=1 (--yes)"
+        )
+    settings = Settings()
+    spark = session("erase", settings)
+    tables.ensure(spark)
+    preview(spark, settings, args.cluster, kind, text)
+    if args.dry_run:
+        return 0
+    if not (args.yes or confirmed()):
+        _console.print("nothing was erased")
+        return 1
+    rule, done = erase(spark, settings, args.cluster, kind, text, args.run_id)
+    _console.print(f"took {done.records} records out of {done.messages} messages", highlight=False)
+    with one_build(settings.home, "erase"):
+        rebuilt = rebuild_marts(spark, settings, rule)
+    if not rebuilt:
+        _console.print("[bold red]not done[/]: the marts still hold it. Mend them and run this again")
+        return 1
+    spaces = ("raw", "events", "ops", *branches.NAMESPACES)
+    everywhere = [table for space in spaces for table in branches.tables_in(lake(settings), space)]
+    held = forget(spark, settings, everywhere, datetime.now(UTC) + timedelta(seconds=1), args.run_id)
+    if held:
+        _console.print(
+            f"[bold red]not done[/]: branches still hold it: {', '.join(held)}. They belong to jobs that are at work, "
+            "or that died; maintenance drops them when they are old. Run this again then"
+        )
+        return 1
+    raw, events, ops = left(spark, settings, rule, rules.named(kind, text))
+    if raw.messages or events or ops:
+        _console.print(
+            f"[bold red]not done[/]: {raw.messages} messages, {events} records and {ops} rows of lake.ops hold it again: "
+            "another job wrote them meanwhile. Run this again",
+            highlight=False,
+        )
+        return 1
+    rules.complete(spark, rule)
+    _console.print("erased from all tables and snapshots")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(run_job(main))

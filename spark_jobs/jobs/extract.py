@@ -1,0 +1,96 @@
+"""Job: read what is new in a cluster's trace topics into `lake.raw.trace_messages`, exactly once."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+import uuid
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from spark_jobs.erasure.bodies import without_erased
+from spark_jobs.erasure.rules import rules_of
+from spark_jobs.ingest import raw, report
+from spark_jobs.ingest.brokers import TopicSource
+from spark_jobs.ingest.plan import Plan, plan, watch, without
+from spark_jobs.jobs.run import run_job
+from spark_jobs.lake import publish, tables
+from spark_jobs.lake.offsets import Positions, Queue, booked
+from spark_jobs.lake.session import session
+from spark_jobs.rocketmq.datasource import RocketMQDataSource
+from spark_jobs.rocketmq.errors import RocketMQError
+from spark_jobs.settings import Cluster, Settings
+
+
+def planned(cluster: Cluster, settings: Settings, before: Positions) -> Plan:
+    """What to read of the cluster's trace topics, asked of its brokers now; failures are in the plan."""
+    with TopicSource(cluster, settings.extract) as source:
+        queues: list[Queue] = []
+        unreachable: dict[str, str] = {}
+        for topic in cluster.topics:
+            try:
+                queues += source.queues(topic)
+            except RocketMQError as error:
+                unreachable[topic] = str(error)
+        found = plan(
+            source,
+            queues,
+            before,
+            planned_at=int(time.time() * 1000),
+            margin_ms=settings.extract.margin_seconds * 1000,
+            max_offsets=settings.extract.max_offsets_per_run,
+            expected_errors=(RocketMQError,),
+        )
+    found.failures.update({f"{cluster.name}/{topic}": why for topic, why in unreachable.items()})
+    watch(found, cluster, set(cluster.topics) - set(unreachable))
+    return found
+
+
+def extract(
+    spark: SparkSession, cluster: Cluster, settings: Settings, run_id: str
+) -> tuple[Plan, raw.Written]:
+    """Plan, read, audit and publish once; returns the plan, whose failures the caller reports.
+
+    A queue that cannot be read to its planned end is left out, and the others are read again without it.
+    """
+    spark.dataSource.register(RocketMQDataSource)
+    before = booked(spark, settings, tables.RAW)
+    todo = planned(cluster, settings, before.positions)
+    report.planned(todo)
+    while todo.positions != before.positions:
+        rows = raw.read(spark, cluster, todo, settings, run_id)
+        # Read after the books: an erasure that publishes in between refuses this publication.
+        rows = without_erased(rows, rules_of(settings, cluster.name))
+        try:
+            return todo, raw.write(spark, rows, todo, run_id, before.head)
+        except (PySparkException, Py4JJavaError) as error:
+            found = raw.unreadable(error, todo)
+            if found is None:
+                raise
+            report.left_out(*found)
+            todo = without(todo, found[0], before.positions, found[1])
+    return todo, raw.Written({}, 0.0)  # nothing could be read: an empty commit would say nothing new
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--cluster", required=True, help="name of a cluster in the settings")
+    parser.add_argument("--run-id", default=uuid.uuid4().hex, help="stands in each row that is written")
+    args = parser.parse_args(argv)
+    settings = Settings()
+    cluster = settings.cluster(args.cluster)
+    spark = session(f"extract {cluster.name}", settings)
+    tables.ensure(spark)
+    started = time.monotonic()
+    for attempt in publish.planning_again():
+        with attempt:
+            done, written = extract(spark, cluster, settings, args.run_id)
+    report.extracted(done, written, time.monotonic() - started)
+    return 1 if done.failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(run_job(main))

@@ -1,0 +1,61 @@
+"""Job: run the tests of the published marts over all of their rows. A build tests those that it writes, and no others."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import uuid
+from datetime import UTC, datetime
+
+from pyspark.sql import SparkSession
+
+from spark_jobs.alerts import run_checks
+from spark_jobs.checks.check import Run
+from spark_jobs.checks.registry import of_stage
+from spark_jobs.jobs.run import run_job
+from spark_jobs.lake import tables
+from spark_jobs.lake.session import session
+from spark_jobs.mart_build import dbt, report
+from spark_jobs.mart_build.dbt import Build
+from spark_jobs.mart_build.inputs import DBT_PROJECT, Inputs, Published, digest
+from spark_jobs.settings import Settings
+
+# Those that read marts alone. What compares them with records finds fewer where retention has dropped some.
+TESTS = ("test_name:grain", "test_name:holds", "facts_add_up_to_marts", "clusters_have_watermarks")
+
+
+def over_all_rows(spark: SparkSession, settings: Settings, run_id: str) -> Build | None:
+    """Run the tests and book what they find (check `history_tests`); None where the next build makes all rows anew."""
+    published = Published.of(settings)
+    if published is None or published.definitions != digest(DBT_PROJECT, settings.limits):
+        return None
+    inputs = Inputs.over_all(published, settings.limits)
+    tested = dbt.dbt(
+        "test",
+        inputs,
+        settings.home / "dbt",
+        DBT_PROJECT,
+        "--select",
+        *TESTS,
+        "--exclude",
+        "resource_type:seed",
+    )
+    run = Run(settings, datetime.now(UTC), spark, inputs.watermarks, tested)
+    run_checks.make(of_stage(settings, "history"), run, run_id)
+    return tested
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--run-id", default=uuid.uuid4().hex, help="stands in each result that is booked")
+    args = parser.parse_args(argv)
+    settings = Settings()
+    spark = session("history tests", settings)
+    tables.ensure(spark)
+    tested = over_all_rows(spark, settings, args.run_id)
+    report.tested(tested)
+    return 0 if tested is None or tested.passed else 1
+
+
+if __name__ == "__main__":
+    sys.exit(run_job(main))

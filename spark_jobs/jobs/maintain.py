@@ -1,0 +1,57 @@
+"""Job: keep the tables as the policy says (`settings.UPKEEP`): retention, compaction, expiry, clean-up."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+import uuid
+from contextlib import nullcontext
+from datetime import UTC, datetime
+
+from spark_jobs.alerts import silences
+from spark_jobs.jobs.run import raise_if_fatal, report_failure, run_job
+from spark_jobs.lake import tables
+from spark_jobs.lake.catalog import lake
+from spark_jobs.lake.session import session
+from spark_jobs.maintenance import report
+from spark_jobs.maintenance.table import keep, tables_of
+from spark_jobs.mart_build import publication
+from spark_jobs.settings import Settings
+
+# The checks that find those silent who wait for the pool.
+WAITING = {
+    "lake_publish": ("ingest_silent", "freshness_raw", "freshness_events"),
+    "lake_marts": ("marts_silent", "freshness_marts"),
+}
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--pool", help="only tables whose writers share this Airflow pool; all without it")
+    parser.add_argument("--dry-run", action="store_true", help="change nothing, say what would be done")
+    parser.add_argument("--run-id", default=uuid.uuid4().hex, help="stands in the snapshots that are made")
+    args = parser.parse_args(argv)
+    settings = Settings()
+    spark = session("maintain", settings)
+    tables.ensure(spark)
+    if not args.dry_run and args.pool in (None, "lake_marts"):
+        # A commit to a table that is still to be published would stop it.
+        publication.roll_forward(spark, lake(settings))
+    started, now, done, failed = time.monotonic(), datetime.now(UTC), [], False
+    checks = [check for pool in WAITING if args.pool in (None, pool) for check in WAITING[pool]]
+    with nullcontext() if args.dry_run else silences.opened(settings, checks, args.run_id):
+        for name, policy in tables_of(spark, settings, args.pool):
+            try:
+                done.append(keep(spark, settings, name, policy, now, args.run_id, args.dry_run))
+            except Exception as error:  # whatever it is: the other tables are kept all the same
+                raise_if_fatal(error)
+                report_failure(error)
+                report.failed(name, error)
+                failed = True
+    report.kept(done, args.dry_run, time.monotonic() - started)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(run_job(main))

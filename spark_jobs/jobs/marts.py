@@ -1,0 +1,113 @@
+"""Job: build the marts from `lake.events.trace_records`, test and check them on a branch, publish what passed."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+import uuid
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from spark_jobs.alerts import run_checks
+from spark_jobs.checks.check import Run
+from spark_jobs.checks.evaluate import refusing
+from spark_jobs.checks.registry import of_stage
+from spark_jobs.jobs.run import run_job
+from spark_jobs.lake import tables
+from spark_jobs.lake.catalog import lake, rewrites_since
+from spark_jobs.lake.offsets import booked
+from spark_jobs.lake.session import session
+from spark_jobs.maintenance.retention import dropped_before
+from spark_jobs.mart_build import report
+from spark_jobs.mart_build.build import build_and_publish, recover, row_counts
+from spark_jobs.mart_build.dbt import Build
+from spark_jobs.mart_build.inputs import Inputs, Published
+from spark_jobs.mart_build.lock import one_build
+from spark_jobs.settings import Settings
+
+
+def gate(run: Run, run_id: str, events: int | None = None) -> Callable[[Build, str], list[str]]:
+    """The audit of a build: its integrity checks, of which any that fails refuses it; other classes never do.
+
+    So does a replay, erasure or retention of events while it was built: some models read rows that others did not.
+
+    Args:
+        run: what the checks may read.
+        run_id: stands in each result that is booked.
+        events: the snapshot of events that the build started from.
+    """
+
+    def audit(built: Build, branch: str) -> list[str]:
+        checks = of_stage(run.settings, "gate")
+        checks += [each for each in of_stage(run.settings, "merge") if each.kind == "integrity"]
+        found, _ = run_checks.make(
+            checks, replace(run, now=datetime.now(UTC), build=built, branch=branch), run_id
+        )
+        rewritten = rewrites_since(run.settings, tables.EVENTS, events) if events is not None else []
+        moved = [
+            f"{tables.EVENTS.name}: snapshot {snapshot} replaced or deleted rows while the marts were built; run it again"
+            for snapshot in rewritten
+        ]
+        return moved + refusing(found)
+
+    return audit
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument(
+        "--full-refresh",
+        action="store_true",
+        help="compute all rows whose records events holds, not only what changed since the last run",
+    )
+    parser.add_argument(
+        "--run-id",
+        default=uuid.uuid4().hex,
+        help="stands in the snapshots that are published, and in each result that is booked",
+    )
+    args = parser.parse_args(argv)
+    settings = Settings()
+    with one_build(settings.home, "marts"):
+        return build(settings, args.full_refresh, args.run_id)
+
+
+def build(settings: Settings, full_refresh: bool, run_id: str) -> int:
+    """Build and publish what is new, or all with `full_refresh`; returns an exit code."""
+    started = time.monotonic()
+    state = settings.home / "dbt"
+    spark, catalog = session("marts", settings), lake(settings)
+    tables.ensure(spark)
+    report.recovered(recover(spark, catalog))
+    published = Published.of(settings)
+    events = booked(spark, settings, tables.EVENTS)
+    inputs = Inputs.of(
+        events,
+        settings.limits,
+        published,
+        kept_from=dropped_before(settings, tables.EVENTS.name),
+        full_refresh=full_refresh,
+    )
+    if inputs is None:
+        report.nothing_merged()
+        return 0
+    run = Run(settings, datetime.now(UTC), spark, inputs.watermarks)
+    if inputs.adds_nothing_to(published) and not full_refresh:
+        report.nothing_new(inputs)
+        run_checks.make(of_stage(settings, "marts"), run, run_id)
+        return 0
+    report.reading(inputs)
+    built = build_and_publish(
+        spark, catalog, inputs, state, run_id=run_id, audit=gate(run, run_id, events.head)
+    )
+    if not built.passed:
+        report.refused(built, str(state))
+        return 1
+    report.published(built, row_counts(catalog, built.tables), time.monotonic() - started)
+    run_checks.make(of_stage(settings, "marts"), replace(run, now=datetime.now(UTC)), run_id)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(run_job(main))

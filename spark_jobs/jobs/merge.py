@@ -1,0 +1,57 @@
+"""Job: decode what is in raw and not yet in events, merge it into `lake.events.trace_records`, check both."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+import uuid
+from datetime import UTC, datetime
+
+from pyspark.sql import SparkSession
+
+from spark_jobs.alerts import run_checks
+from spark_jobs.checks.check import Run
+from spark_jobs.checks.registry import of_stage
+from spark_jobs.ingest import report
+from spark_jobs.jobs.run import run_job
+from spark_jobs.lake import publish, tables
+from spark_jobs.lake.offsets import booked
+from spark_jobs.lake.session import session
+from spark_jobs.settings import Settings
+from spark_jobs.trace.merge import merge, pending
+
+
+def merge_pending(spark: SparkSession, settings: Settings, run_id: str) -> int:
+    """Publish the records of all messages that raw has and events has not; returns their number."""
+    raw = booked(spark, settings, tables.RAW).positions
+    events = booked(spark, settings, tables.EVENTS)
+    if raw == events.positions:
+        return 0
+    return merge(spark, pending(raw, events.positions), raw, events, settings.limits, run_id)
+
+
+def merge_all(spark: SparkSession, settings: Settings, run_id: str) -> int:
+    """`merge_pending`, planned again while another writer is first."""
+    for attempt in publish.planning_again():
+        with attempt:
+            records = merge_pending(spark, settings, run_id)
+    return records
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--run-id", default=uuid.uuid4().hex, help="stands in the snapshot that is published")
+    args = parser.parse_args(argv)
+    settings = Settings()
+    spark = session("merge", settings)
+    tables.ensure(spark)
+    started = time.monotonic()
+    records = merge_all(spark, settings, args.run_id)
+    report.merged(records, time.monotonic() - started)
+    run_checks.make(of_stage(settings, "merge"), Run(settings, datetime.now(UTC), spark), args.run_id)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(run_job(main))

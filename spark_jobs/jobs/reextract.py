@@ -1,0 +1,146 @@
+"""Job: read messages again that were read before, by store time or offsets, and decode them anew.
+
+Raw gets what the broker gives now in place of what it had, then events the records of those messages that come out
+otherwise. What the broker no longer has stays as it is.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+import uuid
+from collections.abc import Callable
+from datetime import UTC
+from functools import wraps
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from spark_jobs.alerts import silences
+from spark_jobs.erasure.bodies import without_erased
+from spark_jobs.erasure.rules import rules_of
+from spark_jobs.ingest import raw, report
+from spark_jobs.ingest.brokers import TopicSource
+from spark_jobs.ingest.reextract import Again, Asked, as_plan, counted, planned, replace_in_raw
+from spark_jobs.jobs.replay import WAITING, moment, replay_messages
+from spark_jobs.jobs.run import raise_if_fatal, report_failure, run_job
+from spark_jobs.lake import publish, tables
+from spark_jobs.lake.offsets import Queue, booked, within
+from spark_jobs.lake.session import session
+from spark_jobs.rocketmq.datasource import RocketMQDataSource
+from spark_jobs.settings import Cluster, Settings
+
+
+def reextract(
+    spark: SparkSession, settings: Settings, cluster: Cluster, asked: Asked, run_id: str, dry_run: bool
+) -> list[Again]:
+    """Plan, read, audit and publish once, in raw alone; returns what was read again, or would be.
+
+    Raises:
+        RocketMQError, QueueFailed: a broker cannot be asked; nothing is changed.
+        publish.PublishRefused, publish.AuditFailed: as of `replace_in_raw`.
+    """
+    spark.dataSource.register(RocketMQDataSource)
+    books = booked(spark, settings, tables.RAW)
+    if books.head is None:
+        return []  # nothing was ever read
+    with TopicSource(cluster, settings.extract) as source:
+        queues = [queue for topic in cluster.topics for queue in source.queues(topic)]
+        again = planned(source, queues, books.positions, asked)
+    again = counted(spark, again, books.head)
+    if again and not dry_run:
+        plan = as_plan(again, books, int(time.time() * 1000))
+        rows = raw.read(spark, cluster, plan, settings, run_id)
+        rows = without_erased(rows, rules_of(settings, cluster.name))
+        replace_in_raw(spark, rows, again, books, run_id)
+    return again
+
+
+def asked_for(args: argparse.Namespace, parser: argparse.ArgumentParser) -> Asked:
+    """What the arguments ask for; the parser ends the job where they make no sense."""
+    times, offsets = (args.start, args.end), (args.queue, args.from_offset, args.to_offset)
+    by_time = None not in times and not any(each is not None for each in offsets)
+    by_offset = None not in offsets and times == (None, None)
+    if by_time == by_offset:
+        parser.error("say either --from and --to, or --queue, --from-offset and --to-offset")
+    if by_time:
+        start, end = (int(each.replace(tzinfo=UTC).timestamp() * 1000) for each in (args.start, args.end))
+    else:
+        start, end = args.from_offset, args.to_offset
+    if start >= end:
+        parser.error(f"the start is not before the end: {start}, {end}")
+    return Asked(start, end, None if by_time else args.queue)
+
+
+def _given(kind: Callable[[str], Any]) -> Callable[[str], Any]:
+    """An argument of that kind; the form of the DAG leaves those empty that were not given."""
+
+    @wraps(kind)
+    def parse(text: str) -> Any:
+        return kind(text) if text else None
+
+    return parse
+
+
+def _queue(text: str) -> Queue:
+    try:
+        return Queue.parse(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
+def arguments() -> argparse.ArgumentParser:
+    """The arguments of the job."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--cluster", help="name of a cluster in the settings; without it all of them")
+    parser.add_argument("--from", dest="start", type=_given(moment), help="first store time, UTC")
+    parser.add_argument("--to", dest="end", type=_given(moment), help="store time to stop before, UTC")
+    parser.add_argument("--queue", type=_given(_queue), help="<cluster>/<trace topic>/<broker>/<queue id>")
+    parser.add_argument("--from-offset", type=_given(int), help="first offset of that queue")
+    parser.add_argument("--to-offset", type=_given(int), help="offset to stop before")
+    parser.add_argument(
+        "--dry-run", action=argparse.BooleanOptionalAction, default=False, help="say what would be read"
+    )
+    parser.add_argument("--run-id", default=uuid.uuid4().hex, help="stands in the rows that are written")
+    return parser
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = arguments()
+    args = parser.parse_args(argv)
+    asked = asked_for(args, parser)
+    settings = Settings()
+    name = asked.queue.cluster if asked.queue else args.cluster
+    try:
+        clusters = [settings.cluster(name)] if name else settings.clusters
+    except ValueError as error:
+        parser.error(str(error))
+    if not clusters:
+        parser.error("no cluster is configured: name a settings file in TRACE_SETTINGS")
+    spark = session("reextract", settings)
+    tables.ensure(spark)
+    failed = False
+    for cluster in clusters:
+        try:
+            with silences.opened(settings, WAITING, args.run_id):
+                for attempt in publish.planning_again():
+                    with attempt:
+                        again = reextract(spark, settings, cluster, asked, args.run_id, args.dry_run)
+        except ValueError as error:
+            sys.exit(str(error))
+        except Exception as error:  # whatever it is: the other clusters are read all the same
+            raise_if_fatal(error)
+            report_failure(error)
+            report.cluster_failed(cluster.name, error)
+            failed = True
+            continue
+        report.reextracted(again, args.dry_run)
+        if again and not args.dry_run:
+            messages = within(spark.table(tables.RAW.full_name), [each.range for each in again])
+            report.replayed(replay_messages(spark, settings, messages, args.run_id, WAITING), dry_run=False)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(run_job(main))

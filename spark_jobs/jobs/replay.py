@@ -1,0 +1,123 @@
+"""Job: decode raw messages anew, after a change of the decoder, and replace the records that come out otherwise.
+
+One commit a day of store time: what is done stays done, and a replay that was ended starts again where it likes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import uuid
+from collections.abc import Sequence
+from contextlib import nullcontext
+from datetime import UTC, datetime, timedelta
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from spark_jobs.alerts import silences
+from spark_jobs.ingest import report
+from spark_jobs.jobs.run import run_job
+from spark_jobs.lake import publish, tables
+from spark_jobs.lake.offsets import booked
+from spark_jobs.lake.session import session
+from spark_jobs.maintenance.retention import dropped_before
+from spark_jobs.settings import Settings
+from spark_jobs.trace.replay import Replayed, days_between, replay
+
+# The checks that find those silent who wait for the slot of a long backfill: the ingestion, and what lives on it.
+WAITING = ("ingest_silent", "freshness_raw", "freshness_events", "marts_silent", "freshness_marts")
+
+
+def replay_all(
+    spark: SparkSession,
+    settings: Settings,
+    start: datetime,
+    end: datetime,
+    run_id: str,
+    dry_run: bool = False,
+    among: DataFrame | None = None,
+    waiting: Sequence[str] = (),
+) -> list[Replayed]:
+    """Replay messages stored in [start, end), day by day; each is planned again while another writer is first.
+
+    With `among` (rows of raw) only those messages. What retention has dropped from raw or from events is left out.
+    Each day opens a maintenance window of its own for the checks `waiting`: one window ends by itself, however the
+    job dies, and would be too short for many days.
+    """
+    gone = max(dropped_before(settings, table) or start for table in (tables.RAW.name, tables.EVENTS.name))
+    if gone > start:
+        report.dropped(gone)
+        start = gone
+    if booked(spark, settings, tables.EVENTS).head is None:
+        return []  # nothing was ever merged
+    done = []
+    for begin, until in days_between(spark, start, end, among):
+        with silences.opened(settings, waiting, run_id) if waiting else nullcontext():
+            for attempt in publish.planning_again():
+                with attempt:
+                    events = booked(spark, settings, tables.EVENTS)
+                    found = replay(spark, begin, until, events, settings.limits, run_id, dry_run, among)
+        report.replayed_day(found)
+        done.append(found)
+    return done
+
+
+def replay_messages(
+    spark: SparkSession,
+    settings: Settings,
+    messages: DataFrame,
+    run_id: str,
+    waiting: Sequence[str] = (),
+) -> list[Replayed]:
+    """Replay these messages (rows of raw), whenever they were stored; those without a store time are left out."""
+    first, last = messages.select(
+        F.date_format(F.min("store_time"), "yyyy-MM-dd"), F.date_format(F.max("store_time"), "yyyy-MM-dd")
+    ).collect()[0]
+    if first is None:
+        return []
+    start, end = datetime.fromisoformat(first), datetime.fromisoformat(last) + timedelta(days=1)
+    return replay_all(spark, settings, start, end, run_id, among=messages, waiting=waiting)
+
+
+def moment(text: str) -> datetime:
+    """A date or time of ISO 8601 as UTC, without its zone; one without a zone is UTC.
+
+    Raises:
+        argparse.ArgumentTypeError: it is none.
+    """
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no time: write 2026-11-21 or 2026-11-21T08:30"
+        ) from error
+    return found.astimezone(UTC).replace(tzinfo=None) if found.tzinfo else found
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--from", dest="start", type=moment, required=True, help="first store time, UTC")
+    parser.add_argument("--to", dest="end", type=moment, required=True, help="store time to stop before, UTC")
+    parser.add_argument(
+        "--dry-run",
+        action=argparse.BooleanOptionalAction,
+        default=False,
+        help="change nothing, say what would",
+    )
+    parser.add_argument(
+        "--run-id", default=uuid.uuid4().hex, help="stands in the snapshots that are published"
+    )
+    args = parser.parse_args(argv)
+    if args.start >= args.end:
+        parser.error(f"--from {args.start} is not before --to {args.end}")
+    settings = Settings()
+    spark = session("replay", settings)
+    tables.ensure(spark)
+    days = replay_all(spark, settings, args.start, args.end, args.run_id, args.dry_run, waiting=WAITING)
+    report.replayed(days, args.dry_run)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(run_job(main))

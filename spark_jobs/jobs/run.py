@@ -1,0 +1,163 @@
+"""Run a job as a program: its exit code, and a last line that says what the machine did to it and what to do."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import sys
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+
+from spark_jobs.lake import damaged_files
+from spark_jobs.lake.damaged_files import DamagedTableError
+from spark_jobs.lake.identity import WrongLakeError
+from spark_jobs.process import interrupts, jvm
+from spark_jobs.process.home import keep_private
+from spark_jobs.settings import Settings
+
+_LOCKED = ("SQLITE_BUSY", "database is locked")
+_FULL = ("No space left on device", "SQLITE_FULL", "database or disk is full")
+_OUT_OF_MEMORY = (
+    *("java.lang.OutOfMemoryError", "GC overhead limit exceeded", "Java heap space"),
+    "INVALID_DRIVER_MEMORY",  # too little to start with
+)
+_DISCONNECTED = ("Py4JNetworkError", "ConnectionRefusedError", "ConnectionResetError", "JvmDiedError")
+_SAYS_ALL = (WrongLakeError, DamagedTableError)
+_NOT_STARTED = "JAVA_GATEWAY_EXITED"
+_AGAIN = "Nothing that was published is lost: run the job again"
+# A JVM that has died is seen by its connections before its process has ended.
+_SECONDS_TO_END = 5.0
+
+
+def run_job(main: Callable[[], int]) -> int:
+    """Run a job's `main`; returns its exit code: 1 where it failed, 130 after Ctrl-C, when its JVM has ended too."""
+    with interrupts.handled(), _quiet_connections():
+        try:
+            keep_private(Settings().home)
+            code = main()
+            if code and not interrupts.requested() and jvm.exit_code() is not None:
+                print(f"failed: {_dead_jvm('')}", file=sys.stderr, flush=True)
+        except KeyboardInterrupt:
+            code = interrupts.EXIT_CODE
+        except Exception as error:
+            if not interrupts.requested():  # else it is of what was interrupted
+                report_failure(error)
+            code = 1
+        if interrupts.requested():
+            jvm.stop()
+            code = interrupts.EXIT_CODE
+    if code == interrupts.EXIT_CODE:
+        interrupts.say(interrupts.STOPPED)
+    return code
+
+
+def report_failure(error: Exception) -> None:
+    """Print the trace of an error, and a last line where it is known what to do; no trace where that says it all."""
+    text = describe(error)
+    if not (text and (isinstance(error, _SAYS_ALL) or _is_disconnected(_chain(error)))):
+        traceback.print_exception(error)
+    if text:
+        print(f"failed: {text}", file=sys.stderr, flush=True)
+
+
+def raise_if_fatal(error: Exception) -> None:
+    """Raise an error again after which a job cannot go on with the next cluster or table: its JVM has died."""
+    if _is_disconnected(_chain(error)):
+        raise error
+
+
+def describe(error: Exception) -> str | None:
+    """What the machine, or a damaged file, did to a job and what to do, in one line; None where nobody knows."""
+    if isinstance(error, _SAYS_ALL):
+        return str(error)
+    chain = _chain(error)
+    if _NOT_STARTED in chain or _is_disconnected(chain):
+        return _dead_jvm(chain)
+    if any(sign in chain for sign in _OUT_OF_MEMORY):
+        return _out_of_memory()
+    settings = Settings()
+    if any(sign in chain for sign in _LOCKED):
+        return (
+            f"the catalog {settings.catalog_uri} is locked: another process held it for more than "
+            f"{settings.catalog.lock_seconds} s. Nothing was lost: end that process (`fuser` names it) and run the job again"
+        )
+    if any(sign in chain for sign in _FULL):
+        return (
+            f"No space left on device, of the warehouse {settings.warehouse}, the catalog "
+            f"{settings.catalog_uri} or Spark's temporary files. Nothing was lost: make room and run the job again"
+        )
+    return damaged_files.describe(chain)
+
+
+def _chain(error: BaseException | None) -> str:
+    """The types and texts of an error and of all that it came from."""
+    seen: list[BaseException] = []
+    while error is not None and error not in seen:
+        seen.append(error)
+        error = error.__cause__ or error.__context__
+    return "\n".join(f"{type(each).__name__}: {each!r} {each}" for each in seen)
+
+
+def _is_disconnected(chain: str) -> bool:
+    """The JVM has ended, or does within moments of the error of a connection to it."""
+    of_connection = any(sign in chain for sign in _DISCONNECTED)
+    if jvm.process() is None:
+        return "Py4JNetworkError" in chain
+    return jvm.exit_code(_SECONDS_TO_END if of_connection else 0) is not None
+
+
+def _dead_jvm(chain: str) -> str:
+    code = jvm.exit_code()
+    if code in jvm.OUT_OF_MEMORY or any(sign in chain for sign in _OUT_OF_MEMORY):
+        return _out_of_memory()
+    how = f"ended with code {code}: what it printed above says why" if code is not None else "died"
+    if code == -signal.SIGKILL:
+        how = (
+            "was killed (SIGKILL): by a person, or by the kernel because the machine had no memory left (`dmesg` tells). "
+            "Then stop something else, or lower spark_driver_memory (TRACE_SPARK_DRIVER_MEMORY)"
+        )
+    elif code is not None and code < 0:
+        how = f"was ended by signal {signal.Signals(-code).name}"
+    elif code is None and _NOT_STARTED in chain:
+        how = "did not start: what it printed above says why"
+    return f"the Spark JVM of this job {how}. {_AGAIN}"
+
+
+def _out_of_memory() -> str:
+    return (
+        f"the Spark JVM of this job ran out of memory ({Settings().spark_driver_memory}): raise spark_driver_memory "
+        f"(TRACE_SPARK_DRIVER_MEMORY=4g). {_AGAIN}"
+    )
+
+
+@contextmanager
+def _quiet_connections() -> Iterator[None]:
+    """Within it, py4j and PySpark print no traces of broken connections, beside the errors that they raise.
+
+    py4j logs to the root logger, PySpark's server of accumulators prints.
+    """
+
+    def is_news(record: logging.LogRecord) -> bool:
+        return "py4j" not in record.pathname
+
+    root = logging.getLogger()
+    root.addFilter(is_news)
+    accumulators = sys.modules.get("pyspark.accumulators")
+    with ExitStack() as stack:
+        stack.callback(root.removeFilter, is_news)
+        if accumulators:
+            server = accumulators.AccumulatorTCPServer
+            stack.callback(setattr, server, "handle_error", server.handle_error)
+            server.handle_error = _ignore_end(server.handle_error)
+        yield
+
+
+def _ignore_end(handle_error: Callable[..., None]) -> Callable[..., None]:
+    """Of a socket server: as before, but for a client that has gone."""
+
+    def handle(*args: object) -> None:
+        if not isinstance(sys.exc_info()[1], (EOFError, ConnectionError)):
+            handle_error(*args)
+
+    return handle

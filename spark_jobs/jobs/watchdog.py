@@ -1,0 +1,107 @@
+"""Job: look after the others, without Spark: freshness, lag, retention headroom; keep alerts alive; beat.
+
+It tells people when the ingest or the marts have gone silent, however they died, and when it cannot look itself.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import uuid
+from datetime import UTC, datetime, timedelta
+from functools import partial
+
+from spark_jobs.alerts import file_store, resend, run_checks
+from spark_jobs.alerts.notify import NotKept, Told, remind, tell, utc_now
+from spark_jobs.alerts.sinks.http import NotDelivered, request
+from spark_jobs.alerts.timeout import within
+from spark_jobs.checks.check import Measured, Run, Stage, judge
+from spark_jobs.checks.registry import BY_NAME, of_stage
+from spark_jobs.jobs.run import describe, run_job
+from spark_jobs.lake.catalog import lake
+from spark_jobs.lake.tables import CHECK_RESULTS
+from spark_jobs.settings import Settings
+
+# The brokers last: what is known without them is told, whether they answer or not.
+STAGES: tuple[Stage, ...] = ("watchdog", "brokers")
+# For each stage, and for telling of the watchdog itself; together shorter than its task may take.
+SECONDS = 70
+
+
+def watch(settings: Settings, now: datetime, run_id: str) -> list[str]:
+    """Make the watchdog's checks, book them, deliver what waits, and beat; returns what went wrong.
+
+    A beat (a GET of `alerts.heartbeat_url`) says that all of it went well: its absence is the outside's alarm.
+    """
+    if _is_new(settings, now):
+        print("there is no lake yet: start trace_ingest", file=sys.stderr)
+        resend.save_last_run(settings, utc_now())
+        return []
+    run, wrong = Run(settings, now), list[str]()
+    for stage in STAGES:
+        try:
+            with within(SECONDS):
+                _, told = run_checks.make(of_stage(settings, stage), run, run_id)
+            wrong += _undelivered(told)
+        except NotKept as error:
+            wrong.append(_text(error))
+        except Exception as error:  # whatever it is, somebody must hear of it
+            wrong.append(_text(error))
+            # Else Alertmanager would take them for resolved.
+            stands = resend.read(settings).alerts
+            wrong += _undelivered(remind(stands, settings))
+            resend.save(settings, stands, utc_now())
+            break
+    # What is wrong with the book cannot stand in the book.
+    itself = judge(BY_NAME["watchdog"], [Measured(None, len(wrong), "; ".join(wrong) or "well")], settings)
+    file = resend.of_the_watchdog(settings)
+    try:
+        with within(SECONDS):
+            wrong += _undelivered(tell(partial(file_store.change, file), [itself], settings, now))
+    except Exception as error:
+        wrong.append(_text(error))
+    if settings.alerts.heartbeat_url and not wrong:
+        try:
+            request("GET", settings.alerts.heartbeat_url)
+        except NotDelivered as error:
+            wrong.append(f"heartbeat: {error}")
+    resend.save_last_run(settings, utc_now())
+    return wrong
+
+
+def _is_new(settings: Settings, now: datetime) -> bool:
+    """There are no tables, and not for long: the first ingest makes them."""
+    try:
+        with within(SECONDS / 4):
+            if lake(settings).table_exists(CHECK_RESULTS.name):
+                return False
+        first = settings.home / "watchdog" / "first_look"
+        if not first.exists():
+            first.parent.mkdir(parents=True, exist_ok=True)
+            first.write_text(now.isoformat())
+        since = datetime.fromisoformat(first.read_text())
+    except Exception:  # the checks meet the same, and people are told
+        return False
+    return now - since <= timedelta(minutes=settings.checks.ingest_silent_minutes)
+
+
+def _text(error: Exception) -> str:
+    return describe(error) or f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0][:500]}"
+
+
+def _undelivered(told: Told) -> list[str]:
+    return [f"sink {name} was not told: {why}" for name, why in told.undelivered.items()]
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--run-id", default=uuid.uuid4().hex, help="stands in each result that is booked")
+    args = parser.parse_args(argv)
+    wrong = watch(Settings(), datetime.now(UTC), args.run_id)
+    for each in wrong:
+        print(f"failed: {each}", file=sys.stderr)
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(run_job(main))

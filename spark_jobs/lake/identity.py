@@ -1,0 +1,290 @@
+"""Is the lake that a job has opened the one that its settings mean?
+
+Tables keep absolute locations. A copy of a catalog therefore still names the files of the original: maintenance on the
+copy would delete them, a commit there would change them. `spark_jobs.lake.catalog.lake` and `spark_jobs.lake.session.session`,
+through which every job gets the lake, ask here first. Nothing here needs Spark.
+
+Two things are compared:
+
+- The locations of all tables and views with the configured warehouse, where both are files. They are resolved first,
+  so a lake that was moved and is linked from its old path passes.
+- The identity that the catalog keeps, a property of its namespace `ops`, with the catalog and warehouse in the settings.
+  Where the catalog is not a SQLite file, also with the id that was recorded in `$TRACE_HOME/lake.json` on first use,
+  or that the setting `catalog.lake_id` gives.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import uuid
+import zlib
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+from pyiceberg.catalog import Catalog
+from pyiceberg.catalog.sql import IcebergNamespaceProperties, IcebergTables, SqlCatalog
+from pyiceberg.exceptions import NoSuchNamespaceError
+from sqlalchemy import select
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.orm import Session
+
+from spark_jobs.settings import CATALOG, Settings
+
+NAMESPACE = "ops"
+PROPERTY = "trace.lake"
+RECORD = "lake.json"  # below TRACE_HOME
+_LOCATIONS = ("write.data.path", "write.metadata.path", "write.object-storage.path")
+_HOW = "See docs/maintenance.md, Move or copy a lake"
+_verified: set[tuple[str | None, ...]] = set()
+
+
+class WrongLakeError(ValueError):
+    """The lake is not the one that the settings mean; nothing was read or written."""
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What a catalog says of itself.
+
+    Attributes:
+        id: made once, when the first job opened the catalog.
+        catalog: address of the catalog then, without credentials.
+        warehouse: the configured warehouse then.
+    """
+
+    id: str
+    catalog: str
+    warehouse: str
+
+
+def verify(settings: Settings, catalog: Catalog) -> None:
+    """Compare the opened catalog with the settings; once per process and settings.
+
+    Raises:
+        WrongLakeError: they do not belong together; the message says what to do.
+    """
+    key = (
+        *(str(settings.home), settings.catalog.type, settings.catalog_uri),
+        *(settings.warehouse, settings.catalog.lake_id),
+    )
+    if key in _verified:
+        return
+    if isinstance(catalog, SqlCatalog) and (warehouse := local_path(settings.warehouse)):
+        _compare_locations(settings, catalog, os.path.realpath(warehouse))
+    found = identity(catalog)
+    if found is not None:
+        _compare(settings, found)
+    elif expected := _expected_id(settings):
+        raise WrongLakeError(
+            f"the catalog {_address(settings)} holds no lake, and lake {expected} is expected there. Set "
+            "TRACE_CATALOG__URI to the catalog of that lake. To start a new lake instead, use another TRACE_HOME, or "
+            f"remove {settings.home / RECORD} and the setting catalog.lake_id. {_HOW}"
+        )
+    if found is not None:
+        _record(settings, found)
+        _verified.add(key)
+
+
+def claim(settings: Settings, catalog: Catalog) -> None:
+    """Give a catalog that has no identity yet its own; what two processes give at once becomes one.
+
+    Args:
+        settings: say where the catalog and the warehouse are.
+        catalog: as `verify` accepted it.
+    """
+    if identity(catalog) is None:
+        _insert(catalog, Identity(uuid.uuid4().hex, _address(settings), _warehouse(settings)))
+    verify(settings, catalog)
+
+
+def identity(catalog: Catalog) -> Identity | None:
+    """What the catalog says of itself; None before the first job."""
+    try:
+        properties = catalog.load_namespace_properties(NAMESPACE)
+    except NoSuchNamespaceError:
+        return None
+    return Identity(**json.loads(properties[PROPERTY])) if PROPERTY in properties else None
+
+
+def _insert(catalog: Catalog, new: Identity) -> None:
+    value = json.dumps(asdict(new))
+    if not isinstance(catalog, SqlCatalog):
+        catalog.create_namespace_if_not_exists(NAMESPACE)
+        catalog.update_namespace_properties(NAMESPACE, updates={PROPERTY: value})
+        return
+    try:
+        # An update would replace what another process has inserted meanwhile.
+        with Session(catalog.engine) as database:
+            database.add(
+                IcebergNamespaceProperties(
+                    catalog_name=CATALOG, namespace=NAMESPACE, property_key=PROPERTY, property_value=value
+                )
+            )
+            database.commit()
+    except IntegrityError:
+        pass  # that one counts
+
+
+def _compare(settings: Settings, found: Identity) -> None:
+    expected = _expected_id(settings)
+    if expected not in (None, found.id):
+        raise WrongLakeError(
+            f"the catalog {_address(settings)} holds lake {found.id}, and lake {expected} is expected there "
+            f"({'setting catalog.lake_id' if settings.catalog.lake_id else settings.home / RECORD}). Set "
+            "TRACE_CATALOG__URI to the catalog of that lake, or use another TRACE_HOME for this one. " + _HOW
+        )
+    if not _same(found.warehouse, _warehouse(settings)):
+        raise WrongLakeError(
+            f"lake {found.id} belongs to the warehouse {found.warehouse}, and the settings name {_warehouse(settings)}. "
+            f"{_advice(settings, found.warehouse)} {_HOW}"
+        )
+    if not _same(found.catalog, _address(settings)) and not _is_confirmed(settings, found):
+        raise WrongLakeError(
+            f"the catalog {_address(settings)} is a copy of {found.catalog}, or that has a new address. In a copy the "
+            f"jobs would change and delete the files of the original. {_advice(settings, found.catalog, found.id)} {_HOW}"
+        )
+
+
+def _compare_locations(settings: Settings, catalog: SqlCatalog, warehouse: str) -> None:
+    for name, location in _locations(catalog):
+        path = local_path(location)
+        if path is None or not f"{os.path.realpath(path)}/".startswith(f"{warehouse.rstrip('/')}/"):
+            raise WrongLakeError(
+                f"{name} is at {location}, outside of the configured warehouse {settings.warehouse}: this is a copy of "
+                "another lake, or a lake that was moved. In a copy the jobs would change and delete the files of the "
+                f"original. {_advice(settings, location)} {_HOW}"
+            )
+
+
+def _locations(catalog: SqlCatalog) -> Iterator[tuple[str, str]]:
+    """Of each table and view its name and the folders where a job would read, write or delete its files.
+
+    One whose metadata cannot be read says no more than where that is; no job can open it either.
+    """
+    for name, file in metadata_files(catalog):
+        metadata = read_metadata(local_path(file) or "") or {}
+        properties = metadata.get("properties") or {}
+        folders = {
+            os.path.dirname(file),
+            metadata.get("location"),
+            *(properties.get(key) for key in _LOCATIONS),
+            *(os.path.dirname(each["manifest-list"]) for each in metadata.get("snapshots") or []),
+        }
+        for folder in sorted(filter(None, folders)):
+            yield name, folder
+
+
+def metadata_files(catalog: SqlCatalog) -> list[tuple[str, str]]:
+    """The tables and views of the catalog (`<namespace>.<name>`), each with the location of its metadata file."""
+    columns = (IcebergTables.table_namespace, IcebergTables.table_name, IcebergTables.metadata_location)
+    with Session(catalog.engine) as database:
+        rows = database.execute(select(*columns).where(IcebergTables.catalog_name == CATALOG)).all()
+    return [(f"{namespace}.{name}", file) for namespace, name, file in rows if file is not None]
+
+
+def read_metadata(path: str) -> dict[str, Any] | None:
+    """A metadata file of this machine; None where it is missing or damaged."""
+    try:
+        with gzip.open(path) if path.endswith(".gz.metadata.json") else open(path, "rb") as file:
+            found = json.load(file)
+    except (OSError, ValueError, EOFError, zlib.error):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def local_path(location: str) -> str | None:
+    """The path of a location of this machine, as Iceberg reads it: nothing is unquoted; None for any other."""
+    if location.startswith("/"):
+        return location
+    if not location.startswith("file:/"):
+        return None
+    return "/" + location.removeprefix("file:").lstrip("/")
+
+
+def _is_file(settings: Settings) -> bool:
+    return settings.catalog_uri.startswith("jdbc:sqlite:")
+
+
+def _address(settings: Settings) -> str:
+    """The catalog's address without user, password and parameters."""
+    uri = settings.catalog_uri
+    if _is_file(settings):
+        return uri.partition("?")[0]
+    prefix = "jdbc:" if uri.startswith("jdbc:") else ""
+    parts = urlsplit(uri.removeprefix("jdbc:"))
+    return f"{prefix}{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}".rstrip("/")
+
+
+def _warehouse(settings: Settings) -> str:
+    """The configured warehouse; a REST catalog may have its own, which no setting names."""
+    return settings.warehouse if settings.catalog.type == "jdbc" else settings.catalog.warehouse or ""
+
+
+def _same(one: str, other: str) -> bool:
+    """Two addresses or warehouses, files by what they resolve to."""
+    if one.rstrip("/") == other.rstrip("/"):
+        return True
+    files = [local_path(each.removeprefix("jdbc:sqlite:")) for each in (one, other)]
+    first, second = (os.path.realpath(file) if file else None for file in files)
+    return first is not None and first == second
+
+
+def _expected_id(settings: Settings) -> str | None:
+    if settings.catalog.lake_id:
+        return settings.catalog.lake_id
+    recorded = _recorded(settings)
+    return recorded.id if recorded else None
+
+
+def _is_confirmed(settings: Settings, found: Identity) -> bool:
+    """The new address of a database was confirmed, now or before: only a person knows that it is no copy."""
+    if _is_file(settings):
+        return False
+    recorded = _recorded(settings)
+    return settings.catalog.lake_id == found.id or (
+        recorded is not None and recorded.catalog == _address(settings)
+    )
+
+
+def _recorded(settings: Settings) -> Identity | None:
+    """What the first use recorded; a SQLite file needs no record: it lies where the settings say."""
+    if _is_file(settings):
+        return None
+    file = settings.home / RECORD
+    try:
+        return Identity(**json.loads(file.read_text()))
+    except FileNotFoundError:
+        return None
+    except (ValueError, TypeError) as error:
+        raise WrongLakeError(
+            f"{file} cannot be read ({error}): it says which lake this home belongs to. Put it back, or remove it and "
+            f"set TRACE_CATALOG__LAKE_ID once. {_HOW}"
+        ) from None
+
+
+def _record(settings: Settings, found: Identity) -> None:
+    said = Identity(found.id, _address(settings), found.warehouse)
+    if _is_file(settings) or _recorded(settings) == said:
+        return
+    settings.home.mkdir(parents=True, exist_ok=True)
+    file = settings.home / RECORD
+    new = file.with_name(f"{RECORD}.{os.getpid()}.new")
+    with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as out:
+        json.dump(asdict(said), out)
+    os.replace(new, file)
+
+
+def _advice(settings: Settings, before: str, lake_id: str = "") -> str:
+    """What to do where the settings and the lake differ in an address that was `before`."""
+    path = local_path(before.removeprefix("jdbc:sqlite:"))
+    if path is None:
+        if not lake_id:
+            return "Set TRACE_CATALOG__WAREHOUSE to the first one: the tables stay where they were made."
+        return f"If it is no copy, confirm that once with TRACE_CATALOG__LAKE_ID={lake_id}."
+    if os.path.exists(path):
+        return "Use the original's TRACE_HOME, and remove the copy."
+    return f"If the lake was moved, put it back, mount it at its first path, or link that to {settings.home} (ln -s)."

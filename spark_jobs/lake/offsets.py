@@ -1,0 +1,185 @@
+"""How far each queue has been read; booked in the snapshot that holds the data.
+
+The property `trace.offsets` of a snapshot of `raw.trace_messages` or `events.trace_records` is a
+JSON object: `<cluster>/<trace_topic>/<broker>/<queue_id>` to a `Position`. Progress and data are
+one commit, so neither can be there without the other.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, replace
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from spark_jobs.lake.catalog import head, summary_with
+from spark_jobs.lake.tables import EVENTS, INGEST_GAPS, RAW, Table
+from spark_jobs.settings import Settings
+
+OFFSETS = "trace.offsets"
+CHANGE_SEQ = "trace.change_seq"
+RUN_ID = "trace.run_id"
+
+
+@dataclass(frozen=True, order=True)
+class Queue:
+    """A queue of a trace topic on one broker of one cluster."""
+
+    cluster: str
+    trace_topic: str
+    broker: str
+    queue_id: int
+
+    def __str__(self) -> str:
+        return f"{self.cluster}/{self.trace_topic}/{self.broker}/{self.queue_id}"
+
+    @classmethod
+    def parse(cls, text: str) -> Queue:
+        """The inverse of `str`. Neither names nor topics of RocketMQ can hold a slash."""
+        parts = text.split("/")
+        if len(parts) != 4 or not parts[3].isdecimal():
+            raise ValueError(f"{text!r} is no queue: write <cluster>/<trace topic>/<broker>/<queue id>")
+        cluster, trace_topic, broker, queue_id = parts
+        return cls(cluster, trace_topic, broker, int(queue_id))
+
+
+@dataclass(frozen=True)
+class Position:
+    """Where the next read of a queue starts, and what the last message read looked like.
+
+    Attributes:
+        next: the first offset not read yet.
+        epoch: life of the queue; rises when the queue was reset.
+        store_time: of the last message read, ms; None if none was read yet.
+        physical_offset: of the last message read, in the broker's commit log; None if unknown.
+        crc: body CRC of the last message read.
+        complete_to: every message stored before this time was read, ms.
+        retired: its topic is no longer in the settings; it holds no watermark back.
+    """
+
+    next: int
+    epoch: int = 0
+    store_time: int | None = None
+    physical_offset: int | None = None
+    crc: int | None = None
+    complete_to: int = 0
+    retired: bool = False
+
+
+Positions = dict[Queue, Position]
+
+
+def to_json(positions: Positions) -> str:
+    return json.dumps({str(q): asdict(p) for q, p in sorted(positions.items())}, separators=(",", ":"))
+
+
+def from_json(text: str) -> Positions:
+    return {Queue.parse(queue): Position(**fields) for queue, fields in json.loads(text).items()}
+
+
+def watermarks(positions: Positions) -> dict[str, int]:
+    """Per cluster the time up to which every queue that is not retired is complete, ms."""
+    found: dict[str, int] = {}
+    for queue, position in positions.items():
+        if position.retired:
+            continue
+        found[queue.cluster] = min(found.get(queue.cluster, position.complete_to), position.complete_to)
+    return found
+
+
+@dataclass(frozen=True)
+class Booked:
+    """What the newest snapshot on main that carries books says.
+
+    Attributes:
+        positions: per queue.
+        change_seq: the last published number (events only).
+        head: the snapshot that main was at when its books were read; a publication starts there.
+    """
+
+    positions: Positions
+    change_seq: int = 0
+    head: int | None = None
+
+
+def booked(spark: SparkSession, settings: Settings, table: Table) -> Booked:
+    """The books of a table's main branch: from the newest snapshot that carries them.
+
+    Compaction and the like write snapshots without books. Where no live snapshot has them, they
+    are rebuilt from the rows (and, for raw, the gaps), with `complete_to` at the last store time.
+    """
+    # Read first: if main moves before the books are read, the publication is refused, never lost.
+    main = head(settings, table)
+    summary = summary_with(settings, table, OFFSETS)
+    if summary:
+        return Booked(from_json(summary[OFFSETS]), int(summary.get(CHANGE_SEQ, 0)), main)
+    return replace(_rebuilt(spark, table), head=main)
+
+
+def _rebuilt(spark: SparkSession, table: Table) -> Booked:
+    keys = ["cluster", "trace_topic", "broker", "queue_id"]
+    crc = "body_crc" if table == RAW else "cast(null as int)"
+    last = F.expr(f"max(struct(epoch, queue_offset, store_time, {crc} as crc))")
+    places = spark.table(table.full_name).groupBy(*keys).agg(last.alias("last"))
+    positions = {
+        Queue(*[row[k] for k in keys]): Position(
+            next=row["last"].queue_offset + 1,
+            epoch=row["last"].epoch or 0,
+            store_time=row.ms,
+            crc=row["last"].crc,
+            complete_to=row.ms,
+        )
+        for row in places.withColumn("ms", F.unix_millis("last.store_time")).collect()
+    }
+    change_seq = 0
+    if table == RAW:
+        _add_gaps(spark, positions)
+    if table == EVENTS:
+        change_seq = spark.table(table.full_name).agg(F.max("change_seq")).collect()[0][0] or 0
+    return Booked(positions, change_seq)
+
+
+def _add_gaps(spark: SparkSession, positions: Positions) -> None:
+    """A gap at the end of what was read counts as read."""
+    for gap in spark.table(INGEST_GAPS.full_name).collect():
+        queue = Queue(gap.cluster, gap.trace_topic, gap.broker, gap.queue_id)
+        known = positions.get(queue, Position(next=0))
+        if (gap.epoch, gap.to_offset) > (known.epoch, known.next):
+            positions[queue] = Position(
+                next=gap.to_offset,
+                epoch=gap.epoch,
+                store_time=known.store_time,
+                complete_to=known.complete_to,
+            )
+
+
+@dataclass(frozen=True)
+class Range:
+    """The offsets [start, end) of one life of a queue."""
+
+    queue: Queue
+    epoch: int
+    start: int
+    end: int
+
+    @property
+    def condition(self) -> str:
+        """True for the rows of the range, in raw and in events alike."""
+        q = self.queue
+        return (
+            f"cluster = {quoted(q.cluster)} and trace_topic = {quoted(q.trace_topic)} and broker = {quoted(q.broker)} "
+            f"and queue_id = {q.queue_id} and epoch = {self.epoch} "
+            f"and queue_offset between {self.start} and {self.end - 1}"
+        )
+
+
+def quoted(text: str) -> str:
+    """The text as a literal of SQL."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def within(frame: DataFrame, ranges: list[Range]) -> DataFrame:
+    """The rows of `frame` (raw or events) that lie in the ranges; none for no ranges."""
+    # As text: hundreds of ranges as columns are tens of thousands of calls into the JVM.
+    return frame.where(" or ".join(f"({each.condition})" for each in ranges) or "false")

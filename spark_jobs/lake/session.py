@@ -1,0 +1,149 @@
+"""The Spark session of every job, test and benchmark; the catalog `lake` is defined here, once."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+import tempfile
+from pathlib import Path
+from zipfile import ZipFile
+
+from pyspark.sql import SparkSession
+
+from spark_jobs.lake import class_archive, damaged_files, identity, jars, tables
+from spark_jobs.lake.catalog import lake
+from spark_jobs.process import interrupts
+from spark_jobs.process.home import UMASK
+from spark_jobs.settings import CATALOG, PROJECT, Settings
+
+# Generated methods are large: Iceberg's may pass the size above which the JVM never compiles one, and the decoder's the
+# size from which it inlines nothing any more. And these are batches: the parallel collector has less to do for each
+# object that is written than the JVM's default, whose aim are short pauses.
+_JAVA_OPTIONS = "-XX:-DontCompileHugeMethods -XX:-ClipInlining -XX:+UseParallelGC"
+# A driver that has lost a thread for want of memory may wait for it for ever: it ends, and the next run does it again.
+_DRIVER_OPTIONS = f"{_JAVA_OPTIONS} -XX:+ExitOnOutOfMemoryError"
+_LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+
+
+def submit_conf(settings: Settings) -> dict[str, str]:
+    """What must be known before the driver's JVM starts: for spark-submit and for `session`."""
+    lineage = jars.jars(jars.LINEAGE) if settings.lineage.url else []
+    return {
+        "spark.driver.memory": settings.spark_driver_memory,
+        "spark.jars": ",".join(map(str, [*jars.jars(jars.SPARK), *lineage])),
+        "spark.driver.extraClassPath": ":".join(map(str, jars.jars(jars.SPARK))),
+        # Spark puts them before the extraJavaOptions, which are the user's.
+        "spark.driver.defaultJavaOptions": f"{_DRIVER_OPTIONS} {class_archive.options()}".rstrip(),
+        "spark.executor.defaultJavaOptions": _JAVA_OPTIONS,
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",  # the jobs show their own, in messages
+        "spark.log.level": "WARN",
+        **_private(settings),
+        **(_LOOPBACK if settings.spark_master.startswith("local") else {}),
+        **settings.spark_conf,
+    }
+
+
+def _private(settings: Settings) -> dict[str, str]:
+    """Hadoop sets the mode of local files itself, whatever the umask of the process; it keeps the first setting it sees."""
+    return (
+        {"spark.hadoop.fs.permissions.umask-mode": f"{UMASK:03o}"}
+        if settings.warehouse.startswith("file:")
+        else {}
+    )
+
+
+def session_conf(settings: Settings) -> dict[str, str]:
+    """The catalog and the SQL settings that the jobs and the models rely on."""
+    catalog = f"spark.sql.catalog.{CATALOG}"
+    return {
+        catalog: "org.apache.iceberg.spark.SparkCatalog",
+        f"{catalog}.type": settings.catalog.type,
+        # Iceberg reads options without regard to case, OpenLineage does not: see `_lineage`.
+        f"{catalog}.{'URI' if settings.lineage.url else 'uri'}": settings.catalog_uri,
+        f"{catalog}.warehouse": settings.warehouse,
+        f"{catalog}.jdbc.schema-version": "V1",
+        f"{catalog}.cache-enabled": "false",
+        # For SQLite, which lets one process write at a time; other drivers know no such property.
+        f"{catalog}.jdbc.busy_timeout": str(settings.catalog.lock_seconds * 1000),
+        **_credentials(settings),
+        **_lineage(settings),
+        "spark.sql.defaultCatalog": CATALOG,
+        "spark.sql.catalogImplementation": "in-memory",
+        "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": "4",
+        "spark.sql.python.filterPushdown.enabled": "true",
+        "spark.sql.ansi.enabled": "false",
+        **settings.spark_conf,
+    }
+
+
+def _credentials(settings: Settings) -> dict[str, str]:
+    """Set inside the driver alone: on a command line every user of the machine could read them."""
+    if (found := settings.catalog.credentials()) is None:
+        return {}
+    return dict(
+        zip((f"spark.sql.catalog.{CATALOG}.jdbc.{name}" for name in ("user", "password")), found, strict=True)
+    )
+
+
+def _lineage(settings: Settings) -> dict[str, str]:
+    """Tell the sink of each query what it read and wrote.
+
+    OpenLineage 1.53 takes a JDBC catalog for a Hive metastore, and gives up on a table whose catalog has a `jdbc:` address.
+    Where it sees none, it asks for the metastore's: the tables' second names are then in `hive://<environment>`.
+    """
+    if settings.lineage.url is None:
+        return {}
+    return {
+        "spark.extraListeners": "io.openlineage.spark.agent.OpenLineageSparkListener",
+        "spark.openlineage.namespace": settings.environment,
+        "spark.hadoop.hive.metastore.uris": f"thrift://{settings.environment}",
+        "spark.openlineage.transport.type": "http",
+        "spark.openlineage.transport.url": settings.lineage.url,
+        "spark.openlineage.transport.timeoutInMillis": str(settings.lineage.timeout_seconds * 1000),
+        # Events are made and sent in a thread of their own: a sink that does not answer holds no query back.
+        "spark.openlineage.circuitBreaker.type": "asyncTaskQueue",
+        "spark.openlineage.circuitBreaker.threadCount": "1",
+        "spark.openlineage.circuitBreaker.queueSize": "1000",
+        "spark.openlineage.circuitBreaker.blockingTimeInSeconds": "0",
+        "spark.openlineage.circuitBreaker.shutdownTimeoutSeconds": "10",
+    }
+
+
+def session(name: str, settings: Settings) -> SparkSession:
+    """Start (or return) the Spark session with the catalog `lake`.
+
+    Under spark-submit the master is the one that was submitted to; otherwise `spark_master`.
+
+    Raises:
+        WrongLakeError: it is not the lake that the settings mean; no JVM was started.
+        DamagedTableError: a table that every job opens cannot be loaded; no JVM was started.
+    """
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    settings.home.mkdir(parents=True, exist_ok=True)
+    catalog = lake(settings)
+    identity.claim(settings, catalog)
+    damaged_files.raise_if_damaged(catalog, {table.name for table in tables.ALL})
+    builder = SparkSession.builder.appName(name)
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:
+        builder = builder.master(settings.spark_master).config(map={**submit_conf(settings)})
+    spark = builder.config(map={**session_conf(settings)}).getOrCreate()
+    interrupts.install()
+    if not str(spark.sparkContext.master).startswith("local"):
+        _ship(spark)
+    return spark
+
+
+def _ship(spark: SparkSession) -> None:
+    """Send `spark_jobs` to the executors; the third-party packages must be installed there."""
+    folder = tempfile.TemporaryDirectory(prefix="spark_jobs")
+    atexit.register(folder.cleanup)  # executors fetch the file as long as the application runs
+    package = Path(folder.name) / "spark_jobs.zip"
+    with ZipFile(package, "w") as archive:
+        for file in sorted(PROJECT.glob("spark_jobs/**/*.py")):
+            archive.write(file, file.relative_to(PROJECT))
+    spark.sparkContext.addPyFile(str(package))

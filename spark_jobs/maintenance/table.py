@@ -1,0 +1,114 @@
+"""Keep one table as its policy says: drop, compact, expire, clean up, in this order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from pyspark.sql import SparkSession
+
+from spark_jobs.lake import publish
+from spark_jobs.lake.session import CATALOG
+from spark_jobs.maintenance import compaction, expiry
+from spark_jobs.maintenance.compaction import Compacted
+from spark_jobs.maintenance.retention import Dropped, drop_old_rows
+from spark_jobs.maintenance.state import State, state_of
+from spark_jobs.settings import Settings, Upkeep
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What was done to a table, or would be.
+
+    Attributes:
+        state: the table before.
+        dropped: rows that were too old.
+        compacted: files that were rewritten.
+        manifests: manifests that were rewritten.
+        expired: snapshots that were expired.
+        orphans: files that no snapshot had.
+        refused: another writer was first three times; what was left undone waits for the next run.
+    """
+
+    state: State
+    dropped: Dropped | None = None
+    compacted: Compacted = Compacted()
+    manifests: int = 0
+    expired: int = 0
+    orphans: int = 0
+    refused: str | None = None
+
+
+def keep(
+    spark: SparkSession,
+    settings: Settings,
+    table: str,
+    policy: Upkeep,
+    now: datetime,
+    run_id: str,
+    dry_run: bool = False,
+) -> Kept:
+    """Do for a table (its name without the catalog) what its policy says; a dry run only looks.
+
+    Raises:
+        NotMerged, publish.AuditFailed: something is wrong with the table; nothing that it needs was removed.
+    """
+    state = state_of(spark, settings, table, policy, now)
+    safe = now - timedelta(days=policy.safe_days)
+    if dry_run:
+        return Kept(
+            state,
+            drop_old_rows(spark, settings, table, policy, now, run_id, dry_run=True),
+            Compacted(state.to_compact, state.to_compact_size),
+            _manifests_due(state, policy),
+            state.to_expire,
+            expiry.remove_orphans(spark, table, safe, dry_run=True),
+        )
+    dropped, compacted, refused = None, Compacted(), None
+    try:
+        for attempt in publish.planning_again():
+            with attempt:
+                dropped = drop_old_rows(spark, settings, table, policy, now, run_id) or dropped
+        for attempt in publish.planning_again():
+            with attempt:
+                if state.to_compact:
+                    compacted = compaction.compact(spark, settings, table, policy, run_id)
+        manifests = _manifests_due(state, policy)
+        if manifests:
+            compaction.rewrite_manifests(spark, settings, table, run_id)
+        compaction.carry_books(spark, settings, table, run_id)
+    except publish.PublishRefused as error:
+        manifests, refused = 0, str(error)
+    expiry.drop_left_branches(spark, state)
+    expired = 0
+    if not refused:  # the snapshot with the books may be one that is due
+        expired = _expire(spark, settings, table, policy, now)
+    expiry.keep_few_metadata_files(spark, table)
+    return Kept(
+        state, dropped, compacted, manifests, expired, expiry.remove_orphans(spark, table, safe), refused
+    )
+
+
+def tables_of(spark: SparkSession, settings: Settings, pool: str | None) -> list[tuple[str, Upkeep]]:
+    """The tables of the lake with their policies: those whose writers share an Airflow pool, or all."""
+    namespaces = sorted(row[0] for row in spark.sql(f"show namespaces in {CATALOG}").collect())
+    names = [
+        f"{namespace}.{row.tableName}"
+        for namespace in namespaces
+        for row in spark.sql(f"show tables in {CATALOG}.{namespace}").orderBy("tableName").collect()
+    ]
+    found = [(name, settings.upkeep(name)) for name in names]
+    return [(name, policy) for name, policy in found if pool in (None, policy.pool)]
+
+
+def _manifests_due(state: State, policy: Upkeep) -> int:
+    limit = policy.max_manifests
+    return state.manifests if limit is not None and state.manifests > limit else 0
+
+
+def _expire(spark: SparkSession, settings: Settings, table: str, policy: Upkeep, now: datetime) -> int:
+    due = state_of(spark, settings, table, policy, now).to_expire
+    if due:
+        older_than = now - timedelta(days=policy.snapshots_days)
+        expiry.expire_snapshots(spark, table, older_than, policy.keep_snapshots)
+    return due

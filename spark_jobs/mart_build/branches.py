@@ -1,0 +1,84 @@
+"""The branch that a build writes: every audited table has one of the same name.
+
+Spark writes; what there is, pyiceberg tells: it starts no query for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from pyiceberg.catalog import Catalog
+from pyiceberg.table.refs import SnapshotRefType
+from pyiceberg.table.snapshots import ancestors_of
+from pyspark.sql import SparkSession
+
+from spark_jobs.lake import publish
+from spark_jobs.lake.session import CATALOG
+
+PREFIX = "build_"
+# Where the audited tables of the models are, and where those of one run.
+NAMESPACES = ("intermediate", "marts")
+OF_ONE_RUN = "changes"
+_WAP_BRANCH = "spark.wap.branch"
+
+
+@contextmanager
+def writing_to(spark: SparkSession, branch: str, properties: dict[str, str]) -> Iterator[None]:
+    """Within it, tables with `write.wap.enabled` are written and read on the branch, where they have it.
+
+    Every commit carries the properties. A new table gets the branch with its first write.
+    """
+    with publish.committing_with(spark, properties):
+        spark.conf.set(_WAP_BRANCH, branch)
+        try:
+            yield
+        finally:
+            spark.conf.unset(_WAP_BRANCH)
+
+
+def heads(catalog: Catalog, table: str) -> dict[str, int]:
+    """Branch to snapshot id of a table (`marts.<name>`); no main if nothing was published yet."""
+    refs = catalog.load_table(table).metadata.refs
+    return {name: r.snapshot_id for name, r in refs.items() if r.snapshot_ref_type == SnapshotRefType.BRANCH}
+
+
+def create(spark: SparkSession, catalog: Catalog, tables: list[str], branch: str) -> None:
+    """Start the branch at main in every table that has been published before.
+
+    Iceberg would do so by itself with the first write, but then counts the totals of the snapshot's
+    summary (`total-records`) from zero.
+    """
+    for table in tables:
+        if "main" in heads(catalog, table):
+            spark.sql(f"alter table {CATALOG}.{table} create branch {branch}")
+
+
+def is_on_main(catalog: Catalog, table: str, snapshot_id: int) -> bool:
+    """Whether the snapshot is main's head or an ancestor of it."""
+    metadata = catalog.load_table(table).metadata
+    history = ancestors_of(metadata.current_snapshot(), metadata)
+    return any(snapshot.snapshot_id == snapshot_id for snapshot in history)
+
+
+def drop_all(spark: SparkSession, catalog: Catalog, tables: list[str]) -> None:
+    """Drop every branch that a build made, of this run or left over from one that died."""
+    for table in tables:
+        for branch in heads(catalog, table):
+            if branch.startswith(PREFIX):
+                spark.sql(f"alter table {CATALOG}.{table} drop branch if exists {branch}")
+
+
+def tables_in(catalog: Catalog, namespace: str) -> list[str]:
+    """The tables of a namespace, each `<namespace>.<name>`."""
+    return sorted(".".join(name) for name in catalog.list_tables(namespace))
+
+
+def audited_tables(catalog: Catalog) -> list[str]:
+    """The tables that are built on branches, each `<namespace>.<name>`."""
+    return [table for namespace in NAMESPACES for table in tables_in(catalog, namespace)]
+
+
+def drop_tables_of_one_run(spark: SparkSession, catalog: Catalog) -> None:
+    for table in tables_in(catalog, OF_ONE_RUN):
+        spark.sql(f"drop table if exists {CATALOG}.{table} purge")

@@ -1,0 +1,78 @@
+"""One run of the marts: roll forward, build and test on a branch, publish what passed."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from pyiceberg.catalog import Catalog
+from pyspark.sql import SparkSession
+
+from spark_jobs.mart_build import branches, dbt, publication
+from spark_jobs.mart_build.dbt import Build
+from spark_jobs.mart_build.inputs import DBT_PROJECT, Inputs
+
+
+def recover(spark: SparkSession, catalog: Catalog) -> list[str]:
+    """Finish what an earlier run left: its publications, then its branches; returns the publications."""
+    finished = publication.roll_forward(spark, catalog)
+    _clear(spark, catalog)
+    return finished
+
+
+def build_and_publish(
+    spark: SparkSession,
+    catalog: Catalog,
+    inputs: Inputs,
+    state: Path,
+    project: Path = DBT_PROJECT,
+    run_id: str = "",
+    audit: Callable[[Build, str], list[str]] | None = None,
+    first: Callable[[], None] | None = None,
+) -> Build:
+    """Build and test on a branch of every mart, and publish if all passed.
+
+    After a failure main stands as it was. The branch is gone in either case.
+
+    Args:
+        spark: the session.
+        catalog: the same tables without Spark.
+        inputs: what the build is a function of.
+        state: folder for everything that dbt writes.
+        project: the dbt project.
+        run_id: stands in the snapshots that are published.
+        audit: looks at the build and its branch, and returns what forbids to publish it.
+        first: changes the tables on the branch before the models are built.
+
+    Raises:
+        publish.AuditFailed, publish.PublishRefused: another run interfered.
+    """
+    publication_id = uuid.uuid4().hex
+    branch = f"{branches.PREFIX}{publication_id[:12]}"
+    branches.create(spark, catalog, branches.audited_tables(catalog), branch)
+    with branches.writing_to(spark, branch, inputs.snapshot_properties(publication_id, run_id)):
+        if first is not None:
+            first()
+        built = dbt.build(inputs, state, project)
+    if audit is not None:
+        built = replace(built, refused=audit(built, branch))
+    if built.passed:
+        publication.publish(spark, catalog, built.tables, branch, publication_id, inputs.change_seq_to)
+    _clear(spark, catalog)
+    return built
+
+
+def _clear(spark: SparkSession, catalog: Catalog) -> None:
+    branches.drop_all(spark, catalog, branches.audited_tables(catalog))
+    branches.drop_tables_of_one_run(spark, catalog)
+
+
+def row_counts(catalog: Catalog, tables: list[str]) -> dict[str, int]:
+    """Rows of each table's main, from the snapshot's own count."""
+    counts = {}
+    for table in tables:
+        last = catalog.load_table(table).current_snapshot()
+        counts[table] = int(last.summary["total-records"] or 0) if last and last.summary else 0
+    return counts

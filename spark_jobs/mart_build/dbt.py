@@ -1,0 +1,106 @@
+"""Run dbt in this process, on the job's Spark session."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from dbt.cli.main import dbtRunner
+
+from spark_jobs.mart_build.inputs import DBT_PROJECT, Inputs
+from spark_jobs.process import interrupts, jvm
+
+
+@dataclass(frozen=True)
+class Node:
+    """What became of one model, seed or test: dbt's status, its message, seconds; of a test, the rows that failed it."""
+
+    name: str
+    kind: str
+    status: str
+    message: str
+    seconds: float
+    failures: int = 0
+
+    @property
+    def failed(self) -> bool:
+        return self.status in ("error", "fail", "runtime error", "skipped")
+
+
+@dataclass(frozen=True)
+class Build:
+    """A run of dbt: its nodes, the tables it wrote (`marts.<name>`), an error that stopped it whole.
+
+    `refused`: what integrity checks found that forbids to publish it.
+    """
+
+    nodes: list[Node]
+    tables: list[str]
+    seconds: float
+    error: str | None = None
+    warnings: list[Node] = field(default_factory=list)
+    refused: list[str] = field(default_factory=list)
+
+    @property
+    def failures(self) -> list[Node]:
+        return [node for node in self.nodes if node.failed]
+
+    @property
+    def passed(self) -> bool:
+        return self.error is None and not self.failures and not self.refused
+
+
+def dbt(command: str, inputs: Inputs, state: Path, project: Path = DBT_PROJECT, *args: str) -> Build:
+    """Run a dbt command (`build`, `test`, …) over the project with the inputs as vars.
+
+    Args:
+        command: dbt's subcommand.
+        inputs: become the vars.
+        state: folder for everything that dbt writes; nothing is written into the project.
+        project: the dbt project.
+        *args: more of dbt's options.
+
+    Raises:
+        JvmDiedError: the Spark JVM has died meanwhile.
+    """
+    started = time.monotonic()
+    result = dbtRunner().invoke(
+        [
+            *("--quiet", "--log-path", str(state / "logs"), "--log-level-file", "info"),
+            *(command, "--project-dir", str(project), "--profiles-dir", str(project)),
+            *("--target-path", str(state / "target"), "--vars", json.dumps(inputs.dbt_vars)),
+            *args,
+        ]
+    )
+    # dbt takes both for failures of its nodes.
+    interrupts.raise_if_requested()
+    jvm.raise_if_died()
+    results = getattr(result.result, "results", None) or []
+    nodes = [
+        Node(
+            r.node.name,
+            str(r.node.resource_type),
+            str(r.status),
+            r.message or "",
+            r.execution_time,
+            r.failures or 0,
+        )
+        for r in results
+    ]
+    tables = [
+        f"{r.node.schema}.{r.node.alias}"
+        for r in results
+        if r.node.resource_type == "model" and r.node.config.materialized == "audited_table"
+    ]
+    # A failed node is no exception; an exception means that dbt did not get as far as its nodes.
+    error = str(result.exception) if result.exception else None
+    if not nodes and error is None and not result.success:
+        error = f"dbt {command} ran nothing; see {state / 'logs' / 'dbt.log'}"
+    return Build(nodes, tables, time.monotonic() - started, error, [n for n in nodes if n.status == "warn"])
+
+
+def build(inputs: Inputs, state: Path, project: Path = DBT_PROJECT) -> Build:
+    """Build every model and run every data test, each as soon as what it reads is there."""
+    return dbt("build", inputs, state, project, "--exclude-resource-type", "unit_test")

@@ -1,0 +1,100 @@
+"""Make the branches of all marts main, together: all of them in the end, whatever dies on the way.
+
+The list of what is to be published is written to `lake.ops.publications` before the first table
+moves. A run that finds a list that was not finished moves the rest first.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from datetime import UTC, datetime
+
+from pyiceberg.catalog import Catalog
+from pyspark.sql import Row, SparkSession
+
+from spark_jobs.lake.publish import AuditFailed, PublishRefused, fast_forward
+from spark_jobs.lake.session import CATALOG
+from spark_jobs.lake.tables import PUBLICATIONS
+from spark_jobs.mart_build import branches
+
+
+def publish(
+    spark: SparkSession,
+    catalog: Catalog,
+    tables: list[str],
+    branch: str,
+    publication_id: str,
+    change_seq_to: int,
+) -> None:
+    """Publish the branch of every table.
+
+    Raises:
+        AuditFailed: a table has no such branch, as when another run dropped it.
+        PublishRefused: another run published since the branch was made; nothing of ours is on main.
+    """
+    heads = [branches.heads(catalog, table).get(branch) for table in tables]
+    if missing := [table for table, head in zip(tables, heads, strict=True) if head is None]:
+        raise AuditFailed(
+            f"{', '.join(missing)}: branch {branch} is gone; was another run of the marts under way? "
+            "Nothing was published; run the job again, once at a time"
+        )
+    now = datetime.now(UTC)
+    rows = [
+        (publication_id, table, branch, head, change_seq_to, now, None)
+        for table, head in zip(tables, heads, strict=True)
+    ]
+    spark.createDataFrame(rows, PUBLICATIONS.schema).coalesce(1).writeTo(PUBLICATIONS.full_name).append()
+    _finish(spark, catalog, [Row(*PUBLICATIONS.column_names)(*row) for row in rows])
+
+
+def roll_forward(spark: SparkSession, catalog: Catalog) -> list[str]:
+    """Finish the publications that a run left unfinished; returns their ids.
+
+    Raises:
+        PublishRefused: a publication can no longer be finished, as another was published since. Where
+            none of its tables is on main its rows are deleted first, so the next run starts clean.
+    """
+    unfinished: dict[str, list[Row]] = defaultdict(list)
+    rows = (
+        spark.table(PUBLICATIONS.full_name).where("published_at is null").orderBy("created_at", "table_name")
+    )
+    for row in rows.collect():
+        unfinished[row.publication_id].append(row)
+    for rows_of_one in unfinished.values():
+        _finish(spark, catalog, rows_of_one)
+    return list(unfinished)
+
+
+def _finish(spark: SparkSession, catalog: Catalog, rows: list[Row]) -> None:
+    publication_id = rows[0].publication_id
+    moved = 0
+    for row in rows:
+        try:
+            if not branches.is_on_main(catalog, row.table_name, row.snapshot_id):
+                _move(spark, catalog, row)
+            moved += 1
+        except PublishRefused as refused:
+            if not moved:
+                _forget(spark, publication_id)
+                raise
+            raise PublishRefused(
+                f"publication {publication_id} stands half on main: {moved} of {len(rows)} tables, then {refused}. "
+                f"Delete its rows from {PUBLICATIONS.full_name} and run the job again: it publishes all tables anew"
+            ) from refused
+    spark.sql(
+        f"update {PUBLICATIONS.full_name} set published_at = timestamp '{datetime.now(UTC):%Y-%m-%d %H:%M:%S.%f}' "
+        f"where publication_id = '{publication_id}'"
+    )
+
+
+def _move(spark: SparkSession, catalog: Catalog, row: Row) -> None:
+    head = branches.heads(catalog, row.table_name).get(row.branch)
+    if head != row.snapshot_id:
+        raise PublishRefused(
+            f"{row.table_name}: branch {row.branch} is at {head}, not at {row.snapshot_id}, which was tested"
+        )
+    fast_forward(spark, f"{CATALOG}.{row.table_name}", row.branch)
+
+
+def _forget(spark: SparkSession, publication_id: str) -> None:
+    spark.sql(f"delete from {PUBLICATIONS.full_name} where publication_id = '{publication_id}'")

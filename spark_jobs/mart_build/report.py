@@ -1,0 +1,90 @@
+"""What the marts job tells people."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from spark_jobs.mart_build.dbt import Build
+from spark_jobs.mart_build.inputs import Inputs
+
+_console = Console(stderr=True, width=140)
+
+
+def recovered(publications: list[str]) -> None:
+    for publication_id in publications:
+        _console.print(
+            f"[bold yellow]finished[/] publication {publication_id}, which an earlier run left half done"
+        )
+
+
+def nothing_merged() -> None:
+    _console.print("no records in lake.events.trace_records yet: no marts were built")
+
+
+def nothing_new(inputs: Inputs) -> None:
+    _console.print(
+        f"the marts hold change_seq {inputs.change_seq_to} already, and no watermark has moved: nothing to do",
+        highlight=False,
+    )
+
+
+def reading(inputs: Inputs) -> None:
+    marks = ", ".join(f"{cluster} {at} UTC" for cluster, at in inputs.marks.items())
+    what = "all records" if inputs.change_seq_from is None else f"what came after {inputs.change_seq_from}"
+    _console.print(
+        f"building the marts up to change_seq {inputs.change_seq_to} from {what}; watermarks: {marks}",
+        highlight=False,
+    )
+
+
+def published(built: Build, rows: dict[str, int], seconds: float) -> None:
+    """Print a line a mart (rows, seconds) and a total."""
+    spent = {node.name: node.seconds for node in built.nodes}
+    table = Table(title="published", title_justify="left")
+    for heading in ("mart", "rows", "seconds"):
+        table.add_column(heading, justify="left" if heading == "mart" else "right")
+    for name, count in rows.items():
+        table.add_row(f"lake.{name}", str(count), f"{spent.get(name.partition('.')[2], 0):.1f}")
+    _console.print(table)
+    for node in built.warnings:
+        _console.print(f"[bold yellow]warning[/] {node.name}: {escape(node.message)}")
+    tests = sum(node.kind == "test" for node in built.nodes)
+    _console.print(
+        f"{len(rows)} marts published, {tests} tests passed or warned; dbt {built.seconds:.1f} s, "
+        f"in all {seconds:.1f} s",
+        highlight=False,
+    )
+
+
+def tested(done: Build | None) -> None:
+    """Print what failed of the tests of all rows."""
+    if done is None:
+        _console.print(
+            "no marts of these models and limits are published: the next build makes and tests all rows"
+        )
+        return
+    for node in done.failures:
+        _console.print(f"[bold red]failed[/] {node.name}: {escape(node.message[:1000])}")
+    if done.error:
+        _console.print(f"[bold red]dbt:[/] {escape(done.error)}")
+    _console.print(
+        f"{len(done.nodes) - len(done.failures)} of {len(done.nodes)} tests passed or warned; dbt {done.seconds:.1f} s",
+        highlight=False,
+    )
+
+
+def refused(built: Build, state: str) -> None:
+    """Print what failed, and that readers see the marts as they were."""
+    table = Table(title="not published: the marts are as they were", title_justify="left", show_lines=True)
+    for heading in ("what", "kind", "status", "message"):
+        table.add_column(heading)
+    if built.error:
+        table.add_row("dbt", "", "error", escape(built.error))
+    for line in built.refused:
+        table.add_row(line.partition(":")[0], "check", "fail", escape(line[:1000]))
+    for node in built.failures:
+        table.add_row(node.name, node.kind, node.status, escape(node.message[:1000]))
+    _console.print(table)
+    _console.print(f"the failing statements are below {state}", highlight=False)

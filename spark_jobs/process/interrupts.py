@@ -1,0 +1,125 @@
+"""Ctrl-C in a job: it unwinds in order, its JVM ends with it, and the exit code is 130."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from types import FrameType
+
+from spark_jobs.process import jvm
+
+EXIT_CODE = 130
+# What unwinds in order may take so long: it drops its branch, and closes its maintenance window.
+GRACE_SECONDS = 20
+# The JVM answers a change of its log level at once, unless it hangs.
+LOG_LEVEL_SECONDS = 5
+STOPPED = "stopped: nothing is lost, the next run goes on from what is published"
+
+STOPPING = "stopping; once more Ctrl-C ends it at once"
+
+_handling = False
+_requested = threading.Event()
+_terminal: list[int] = []  # standard output and error, as they were
+
+
+@contextmanager
+def handled() -> Iterator[None]:
+    """Within it, SIGINT raises KeyboardInterrupt in the main thread and cancels the Spark jobs; a second one ends at once."""
+    global _handling
+    before = signal.getsignal(signal.SIGINT)
+    _requested.clear()
+    _handling = True
+    install()
+    try:
+        yield
+    finally:
+        _handling = False
+        signal.signal(signal.SIGINT, before)
+        _speak()
+
+
+def install() -> None:
+    """Handle SIGINT again, within `handled`: a new Spark context has set a handler of its own.
+
+    That one asks the JVM on the connection that the interrupted call waits on, and fails.
+    """
+    if _handling and threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, _on_signal)
+
+
+def requested() -> bool:
+    """SIGINT has come since `handled`."""
+    return _requested.is_set()
+
+
+def raise_if_requested() -> None:
+    """For what has swallowed the KeyboardInterrupt, as dbt does; raises it again."""
+    if requested():
+        raise KeyboardInterrupt
+
+
+def _on_signal(_: int, __: FrameType | None) -> None:
+    if requested():
+        _end_now()
+    _requested.set()
+    say(STOPPING)
+    _silence()
+    log_is_off = threading.Event()
+    threading.Thread(target=_cancel, args=(log_is_off,), daemon=True).start()
+    # Only then: what unwinds stops the session, and its tasks log stack traces.
+    log_is_off.wait(LOG_LEVEL_SECONDS)
+    raise KeyboardInterrupt
+
+
+def _cancel(log_is_off: threading.Event) -> None:
+    """Cancel Spark jobs until the process ends, and end it where it does not: the exception may have been lost."""
+    until = time.monotonic() + GRACE_SECONDS
+    while time.monotonic() < until:
+        with suppress(Exception):
+            context = sys.modules["pyspark"].SparkContext._active_spark_context
+            if context is not None:
+                context.setLogLevel("OFF")  # each task that is cancelled logs a trace
+                log_is_off.set()
+                context.cancelAllJobs()
+        log_is_off.set()  # also without a context
+        time.sleep(0.5)
+        if not _handling:
+            return
+    _end_now()
+
+
+def _end_now() -> None:
+    jvm.kill()
+    _speak()
+    say(STOPPED)
+    os._exit(EXIT_CODE)
+
+
+def say(line: str) -> None:
+    """Print a line to standard error."""
+    with suppress(OSError):
+        os.write(2, f"{line}\n".encode())
+
+
+def _silence() -> None:
+    """What is interrupted complains in many traces, in several threads: of nothing but the interruption."""
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(Exception):
+            stream.flush()
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for stream_number in (1, 2):
+        _terminal.append(os.dup(stream_number))
+        os.dup2(nowhere, stream_number)
+    os.close(nowhere)
+
+
+def _speak() -> None:
+    for stream_number, before in zip((1, 2), _terminal, strict=False):
+        os.dup2(before, stream_number)
+        os.close(before)
+    _terminal.clear()
