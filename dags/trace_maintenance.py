@@ -1,7 +1,7 @@
 """Keep the tables small and no older than they may be, and test all that is in the marts.
 
 **Makes** no data: drops rows past their retention, rewrites small files and manifests, expires snapshots, drops
-branches and files of runs that died. The policy is one table, `UPKEEP` in `spark_jobs/settings.py`; `make maintain
+branches and files of runs that died. The policy is one table, `TABLE_POLICIES` in `spark_jobs/settings.py`; `make maintain
 DRY_RUN=1` shows what it would do. What is dropped stands in `lake.ops.retention`. `history_tests` runs the marts' tests over all
 rows, where a build tests those that it writes, and changes nothing.
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from spark_jobs.alerts import file_store, resend
 from spark_jobs.alerts.alert import SKEW, Alert, identity
-from spark_jobs.alerts.notify import remind, tell, utc_now
+from spark_jobs.alerts.notify import notify, remind, utc_now
 from spark_jobs.checks import disk
 from spark_jobs.checks.check import Check, Evaluation, Measured, judge
 from spark_jobs.checks.installation import AIRFLOW_COMPONENT, DISK_SPACE, WATCHDOG_SILENT
@@ -199,7 +199,7 @@ class InstallationAlerts:
             # The clock may have been set back a little since an alert was last evaluated.
             at = utc_now()
             at = max([at, *(a.known_at for a in self._store.alerts if a.known_at <= at + SKEW)])
-            tell(self._store.change, evaluations, self._settings, at)
+            notify(self._store.change, evaluations, self._settings, at)
         except Exception:  # whatever it is, the supervisor goes on, and so does the next round
             log.exception("the alerts of the installation could not be sent")
 

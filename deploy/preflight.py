@@ -8,7 +8,7 @@ from contextlib import suppress
 from spark_jobs.settings import Settings
 
 
-def refuse_wrong_lake(settings: Settings) -> None:
+def exit_if_wrong_lake(settings: Settings) -> None:
     """End where the lake is not the one that the settings mean; a catalog that is away is for the jobs to report.
 
     Raises:

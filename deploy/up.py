@@ -24,7 +24,7 @@ from rich.table import Table
 from deploy import airflow_components, child_process, home_lock
 from deploy.airflow_components import PASSWORDS, USER
 from deploy.airflow_environment import fail_left_over_runs, prepare
-from deploy.preflight import refuse_wrong_lake
+from deploy.preflight import exit_if_wrong_lake
 from deploy.service import START_SECONDS, Service
 from deploy.supervisor import Patience
 from spark_jobs.alerts.sinks import sink
@@ -129,7 +129,7 @@ def up(settings: Settings, port: int) -> int:
     Raises:
         SystemExit: the lake is not the one that the settings mean.
     """
-    refuse_wrong_lake(settings)
+    exit_if_wrong_lake(settings)
     state = State(settings)
     if state.supervisor() is not None:
         if state.silent_seconds() < HUNG_SECONDS:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import yaml  # type: ignore[import-untyped]
+import yaml
 
 from spark_jobs.lake import tables
 from spark_jobs.settings import PROJECT

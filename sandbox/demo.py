@@ -13,7 +13,7 @@ from typing import IO
 from rich.console import Console
 
 from deploy import home_lock, run_once
-from deploy.preflight import refuse_wrong_lake
+from deploy.preflight import exit_if_wrong_lake
 from sandbox import proof
 from sandbox.admin import trace_offsets
 from sandbox.broker import rocketmq
@@ -69,7 +69,7 @@ def main(argv: list[str] | None = None) -> None:
     os.environ.setdefault("TRACE_SETTINGS", str(PROJECT / "sandbox" / "demo.toml"))
     settings = Settings()
     keep_private(settings.home)
-    refuse_wrong_lake(settings)
+    exit_if_wrong_lake(settings)
     try:
         with home_lock.used_by("make demo", settings.home) as lock:
             demo(args.messages, settings, lock)

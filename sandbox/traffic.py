@@ -85,7 +85,7 @@ class AppProcess:
             self._answers.put(line)
         self._answers.put(None)
 
-    def tell(self, command: str) -> None:
+    def send(self, command: str) -> None:
         """Give a command without waiting for its answer."""
         assert self._process.stdin is not None
         try:
@@ -196,7 +196,7 @@ def generate(
         started = time.monotonic()
         answer = None
         for app in apps:
-            app.tell(command)
+            app.send(command)
         waiting = list(apps)
         while waiting:
             for app in list(waiting):

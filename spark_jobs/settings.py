@@ -248,7 +248,7 @@ class Alerts(_Section):
     maintenance: list[MaintenanceWindow] = []
 
 
-class Upkeep(_Section):
+class TablePolicy(_Section):
     """What maintenance does to the tables that a pattern names; for each table the first row that matches counts."""
 
     tables: str = Field(description="names without the catalog, `*` for any text")
@@ -278,21 +278,23 @@ class Upkeep(_Section):
 
 # A run of the marts replaces whole partitions, so there is nothing to compact but the one table that it adds to; and a
 # commit by maintenance could stop a publication of theirs half-way.
-_REBUILT = Upkeep(
+_REBUILT = TablePolicy(
     tables="marts.*", pool="lake_marts", compact_files=None, max_manifests=None, keep_snapshots=3
 )
-UPKEEP = (
-    Upkeep(tables="raw.trace_messages", retention_days=90),
-    Upkeep(tables="events.trace_records", retention_days=400),
-    Upkeep(tables="ops.replaced_records", retention_days=400),
-    Upkeep(tables="ops.publications", pool="lake_marts", retention_days=30, retention_column="created_at"),
-    Upkeep(tables="ops.check_results", retention_days=90, retention_column="evaluated_at"),
-    Upkeep(tables="ops.*"),
-    Upkeep(tables="intermediate.int_message_hours", pool="lake_marts", keep_snapshots=3),
+TABLE_POLICIES = (
+    TablePolicy(tables="raw.trace_messages", retention_days=90),
+    TablePolicy(tables="events.trace_records", retention_days=400),
+    TablePolicy(tables="ops.replaced_records", retention_days=400),
+    TablePolicy(
+        tables="ops.publications", pool="lake_marts", retention_days=30, retention_column="created_at"
+    ),
+    TablePolicy(tables="ops.check_results", retention_days=90, retention_column="evaluated_at"),
+    TablePolicy(tables="ops.*"),
+    TablePolicy(tables="intermediate.int_message_hours", pool="lake_marts", keep_snapshots=3),
     _REBUILT,
     _REBUILT.model_copy(update={"tables": "intermediate.*"}),
     _REBUILT.model_copy(update={"tables": "staging.*"}),
-    Upkeep(tables="*", compact_files=None, max_manifests=None),
+    TablePolicy(tables="*", compact_files=None, max_manifests=None),
 )
 
 
@@ -316,7 +318,9 @@ class Settings(BaseSettings):
     lineage: Lineage = Lineage()
     checks: Checks = Checks()
     alerts: Alerts = Field(default_factory=Alerts)
-    maintenance: tuple[Upkeep, ...] = Field(default=UPKEEP, description="rows given here stand before these")
+    maintenance: tuple[TablePolicy, ...] = Field(
+        default=TABLE_POLICIES, description="rows given here stand before these"
+    )
     spark_master: str = "local[2]"
     spark_driver_memory: str = "2g"
     spark_conf: dict[str, str] = {}
@@ -328,8 +332,8 @@ class Settings(BaseSettings):
 
     @field_validator("maintenance")
     @classmethod
-    def _then_the_defaults(cls, value: tuple[Upkeep, ...]) -> tuple[Upkeep, ...]:
-        return value if value[-len(UPKEEP) :] == UPKEEP else (*value, *UPKEEP)
+    def _then_the_defaults(cls, value: tuple[TablePolicy, ...]) -> tuple[TablePolicy, ...]:
+        return value if value[-len(TABLE_POLICIES) :] == TABLE_POLICIES else (*value, *TABLE_POLICIES)
 
     @classmethod
     def settings_customise_sources(
@@ -356,7 +360,7 @@ class Settings(BaseSettings):
     def warehouse(self) -> str:
         return self.catalog.warehouse or (self.home / "warehouse").as_uri()
 
-    def upkeep(self, table: str) -> Upkeep:
+    def table_policy(self, table: str) -> TablePolicy:
         """What maintenance does to a table, by its name without the catalog."""
         return next(row for row in self.maintenance if fnmatchcase(table, row.tables))
 

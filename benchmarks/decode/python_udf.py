@@ -29,7 +29,7 @@ _CARRIED = ("cluster", "trace_topic", "broker", "queue_id", "queue_offset", "sto
 _MADE_ELSEWHERE = {*_CARRIED, "epoch", "event_time", "event_time_suspect", "decoder_version", "change_seq"}
 _COLUMNS = [column for column in EVENTS.columns if column.name not in _MADE_ELSEWHERE]
 SCHEMA = "array<struct<event_ms: bigint, " + ", ".join(f"{c.name}: {c.type}" for c in _COLUMNS) + ">>"
-_PLACE = {"event_ms": 0} | {column.name: place for place, column in enumerate(_COLUMNS, start=1)}
+_RECORD_KEY = {"event_ms": 0} | {column.name: place for place, column in enumerate(_COLUMNS, start=1)}
 _FITS = {kind: re.compile(pattern.replace("\\z", "\\Z")).search for kind, pattern in PATTERNS.items()}
 
 
@@ -57,7 +57,7 @@ def _plan(name: str) -> tuple:
         if column is None:
             unkept = (place, _FITS[kind], bad)
             continue
-        target = _PLACE["event_ms" if column == "event_time" else column]
+        target = _RECORD_KEY["event_ms" if column == "event_time" else column]
         steps.append((place, target, _FITS.get(kind), _MAKE.get(kind), _NAMES.get(column), bad))
     return layout.record_type, name, steps, unkept
 
@@ -71,9 +71,9 @@ _CANDIDATES = {
     if (found := candidate(record_type, count, empty))
 }
 _NEWLIFE = {BY_NAME[name].record_type: name for name in BY_NAME if BY_NAME[name].type_last}
-_WIDTH = len(_PLACE)
+_WIDTH = len(_RECORD_KEY)
 _INDEX, _TYPE, _LAYOUT, _REASON, _RAW = (
-    _PLACE[name] for name in ("record_index", "record_type", "layout", "invalid_reason", "raw")
+    _RECORD_KEY[name] for name in ("record_index", "record_type", "layout", "invalid_reason", "raw")
 )
 
 

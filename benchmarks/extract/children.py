@@ -64,7 +64,7 @@ class Child:
         """End it."""
         child_process.end(self._process, END_SECONDS)
 
-    def tell(self, command: str) -> None:
+    def send(self, command: str) -> None:
         """Send a command, without waiting for its answer."""
         assert self._process.stdin is not None
         self._process.stdin.write(command + "\n")

@@ -47,7 +47,7 @@ class Contestant:
         count = len(self.children)
         cuts = [start + (end - start) * index // count for index in range(count + 1)]
         for child, first, last in zip(self.children, cuts, cuts[1:], strict=False):
-            child.tell(f"{first} {last}")
+            child.send(f"{first} {last}")
         sums = [child.done() for child in self.children]
         return sum(int(words[0]) for words in sums), sum(int(words[1]) for words in sums)
 

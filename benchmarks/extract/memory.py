@@ -44,7 +44,7 @@ def growth(topic: Topic, folder: Path, console: Console) -> tuple[float, float]:
         grown = []
         for _ in range(TASKS):
             with ours("ours, memory", topic, folder) as task:
-                task.tell(f"0 {length}")
+                task.send(f"0 {length}")
                 grown.append(float(task.done()[2]))
         console.print(
             f"memory over {length:,} messages: " + ", ".join(f"{each:.0f}" for each in grown) + " MB"

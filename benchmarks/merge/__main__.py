@@ -23,7 +23,7 @@ from benchmarks.merge import history
 from benchmarks.merge.history import History
 from benchmarks.meter import Cost, Meter
 from spark_jobs.lake import publish, tables
-from spark_jobs.lake.offsets import Booked, within
+from spark_jobs.lake.offsets import CommittedOffsets, rows_in
 from spark_jobs.lake.session import session
 from spark_jobs.settings import Settings
 from spark_jobs.trace.merge import merge, rows_of
@@ -56,14 +56,14 @@ def _race(spark: SparkSession, settings: Settings, made: History) -> dict[str, l
     meter = Meter(spark)
 
     def merged_into(snapshot: int) -> None:
-        events = Booked({}, 1, snapshot)
+        events = CommittedOffsets({}, 1, snapshot)
         run = uuid.uuid4().hex
         found = merge(spark, made.ranges, made.positions, events, settings.limits, run)
         assert found == made.records, found
 
     def appended(snapshot: int) -> None:
         with publish.branch(spark, tables.EVENTS, "append", snapshot) as branch:
-            messages = within(spark.table(tables.RAW.full_name), made.ranges)
+            messages = rows_in(spark.table(tables.RAW.full_name), made.ranges)
             publish.append(rows_of(messages, settings.limits, 2), tables.EVENTS, branch, {})
             publish.fast_forward(spark, tables.EVENTS.full_name, branch)
 

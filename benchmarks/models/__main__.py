@@ -27,7 +27,7 @@ from spark_jobs.checks.check import Run
 from spark_jobs.jobs.marts import gate
 from spark_jobs.lake import tables
 from spark_jobs.lake.catalog import lake
-from spark_jobs.lake.offsets import booked
+from spark_jobs.lake.offsets import read_offsets
 from spark_jobs.lake.session import session
 from spark_jobs.mart_build import branches
 from spark_jobs.mart_build.build import build_and_publish
@@ -104,7 +104,7 @@ def _set(spark: SparkSession, state: State) -> None:
 
 def _build(spark: SparkSession, settings: Settings, full_refresh: bool = False) -> Build:
     """What the job does between its session's start and its summary."""
-    events = booked(spark, settings, tables.EVENTS)
+    events = read_offsets(spark, settings, tables.EVENTS)
     inputs = Inputs.of(events, settings.limits, Published.of(settings), full_refresh=full_refresh)
     assert inputs is not None
     assert (inputs.change_seq_from is None) == full_refresh

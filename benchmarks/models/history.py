@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 from spark_jobs.lake import tables
 from spark_jobs.lake.offsets import CHANGE_SEQ, OFFSETS, Position, Positions, Queue, to_json
-from spark_jobs.lake.publish import committing_with
+from spark_jobs.lake.publish import commit_with_properties
 from spark_jobs.lake.tables import EVENTS, RAW
 from spark_jobs.settings import Settings
 from spark_jobs.trace.layouts import BY_NAME, FIELD_SEPARATOR, RECORD_SEPARATOR
@@ -60,9 +60,9 @@ def _append(
     spark: SparkSession, settings: Settings, messages: DataFrame, books: Positions, change_seq: int
 ) -> None:
     raw = messages.select(*RAW.column_names)
-    with committing_with(spark, {OFFSETS: to_json(books)}):
+    with commit_with_properties(spark, {OFFSETS: to_json(books)}):
         raw.writeTo(RAW.full_name).append()
-    with committing_with(spark, {OFFSETS: to_json(books), CHANGE_SEQ: str(change_seq)}):
+    with commit_with_properties(spark, {OFFSETS: to_json(books), CHANGE_SEQ: str(change_seq)}):
         rows = rows_of(messages, settings.limits, change_seq).select(*EVENTS.column_names)
         rows.writeTo(EVENTS.full_name).append()
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
 from spark_jobs.alerts.alert import SKEW, Alert, advance, retire
-from spark_jobs.alerts.sinks.http import NotDelivered
-from spark_jobs.alerts.sinks.secrets import nothing_logged
+from spark_jobs.alerts.sinks.http import DeliveryError
+from spark_jobs.alerts.sinks.secrets import logging_suppressed
 from spark_jobs.alerts.sinks.sink import Sink, configured
 from spark_jobs.checks.check import Evaluation
 from spark_jobs.checks.formatting import duration, printable
@@ -24,7 +24,7 @@ Store = Callable[[Callable[[list[Alert]], list[Alert]]], list[Alert]]
 
 
 @dataclass(frozen=True)
-class Told:
+class NotifyResult:
     """What a step did: alerts that opened or were resolved, and why a sink was not told, by its name.
 
     `standing` are those that Alertmanager has to be reminded of.
@@ -36,7 +36,7 @@ class Told:
     standing: list[Alert] = field(default_factory=list)
 
 
-class NotKept(Exception):
+class StateNotSavedError(Exception):
     """People were told, and it could not be written down that they were."""
 
     def __init__(self, what: str, why: Exception):
@@ -47,7 +47,9 @@ def utc_now() -> datetime:
     return datetime.now(UTC)
 
 
-def tell(store: Store, evaluations: Iterable[Evaluation], settings: Settings, now: datetime) -> Told:
+def notify(
+    store: Store, evaluations: Iterable[Evaluation], settings: Settings, now: datetime
+) -> NotifyResult:
     """Advance the alerts of a store by the evaluations (there may be none), and deliver what waits.
 
     What cannot be delivered stays in the store and goes out with a later run.
@@ -59,7 +61,7 @@ def tell(store: Store, evaluations: Iterable[Evaluation], settings: Settings, no
         now: UTC, of the evaluations: they may have taken long.
 
     Raises:
-        NotKept: the store cannot be written; people were told all the same, and may be told again.
+        StateNotSavedError: the store cannot be written; people were told all the same, and may be told again.
         Exception: the store cannot be read, so that nobody knows who was told of what.
     """
     found = list(evaluations)
@@ -78,26 +80,26 @@ def tell(store: Store, evaluations: Iterable[Evaluation], settings: Settings, no
         after = [replace(a, next_attempt_at=now + LEASE) if _key(a) in due else a for a in current]
         return after
 
-    unkept: NotKept | None = None
+    unkept: StateNotSavedError | None = None
     try:
         alerts = store(step)
     except Exception as error:  # a full disk must not keep people from hearing
         if after is None:
             raise
-        unkept = NotKept("the alerts could not be written", error)
+        unkept = StateNotSavedError("the alerts could not be written", error)
         log.error("%s; they are told from memory, and may be told again", unkept)
         due.update(
             {key: replace(alert, description=f"{alert.description}. {unkept}") for key, alert in due.items()}
         )
         alerts = [due.get(_key(alert), alert) for alert in after]
-    told = Told(standing=[alert for alert in alerts if alert.announced and alert.is_open])
+    result = NotifyResult(standing=[alert for alert in alerts if alert.announced and alert.is_open])
     for alert in alerts:
         known = before.get(_key(alert))
         if known is None:
-            told.opened.append(alert)
+            result.opened.append(alert)
             log.warning("alert: %s: %s: %s", printable(alert.identity), alert.summary, alert.description)
         elif known.is_open and not alert.is_open:
-            told.resolved.append(alert)
+            result.resolved.append(alert)
             # A warning, too: jobs show nothing less in their logs.
             span = duration(now - alert.first_failed_at)
             log.warning(
@@ -107,22 +109,22 @@ def tell(store: Store, evaluations: Iterable[Evaluation], settings: Settings, no
                 alert.summary,
                 alert.description,
             )
-    taken = _deliver(alerts, list(due.values()), places, settings.alerts.interval_seconds, told)
+    taken = _deliver(alerts, list(due.values()), places, settings.alerts.interval_seconds, result)
     if taken and not unkept:
         try:
             store(lambda current: [_marked(alert, taken) for alert in current])
         except Exception as error:
-            unkept = NotKept("who was told could not be written", error)
+            unkept = StateNotSavedError("who was told could not be written", error)
     if unkept:
         raise unkept
-    return told
+    return result
 
 
-def remind(standing: Sequence[Alert], settings: Settings) -> Told:
+def remind(standing: Sequence[Alert], settings: Settings) -> NotifyResult:
     """Keep the alerts alive in Alertmanager, and tell nobody anything new."""
-    told = Told()
-    _deliver(standing, [], configured(settings.alerts), settings.alerts.interval_seconds, told)
-    return told
+    result = NotifyResult()
+    _deliver(standing, [], configured(settings.alerts), settings.alerts.interval_seconds, result)
+    return result
 
 
 def _deliver(
@@ -130,19 +132,19 @@ def _deliver(
     due: Sequence[Alert],
     places: Sequence[Sink],
     interval_seconds: int,
-    told: Told,
+    result: NotifyResult,
 ) -> dict[tuple[str, datetime], list[tuple[bool, str]]]:
     """Tell all sinks at once, as one may hang; returns, by alert, who took it and whether it was open then."""
     taken: dict[tuple[str, datetime], list[tuple[bool, str]]] = {}
     # The levels of loggers are those of all threads.
-    with nothing_logged(), ThreadPoolExecutor(max(1, len(places))) as pool:
+    with logging_suppressed(), ThreadPoolExecutor(max(1, len(places))) as pool:
         sent = [pool.submit(sink.send, alerts, due, interval_seconds) for sink in places]
     for sink, answer in zip(places, sent, strict=True):
         try:
             for alert in answer.result():
                 taken.setdefault(_key(alert), []).append((alert.is_open, sink.name))
-        except NotDelivered as error:
-            told.undelivered[sink.name] = str(error)
+        except DeliveryError as error:
+            result.undelivered[sink.name] = str(error)
             log.error("sink %s was not told: %s; it will be told by a later run", sink.name, error)
     return taken
 

@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Standing:
+class OpenAlerts:
     """The open alerts of the lake, and when Alertmanager was last sent them; None: not known."""
 
     alerts: list[Alert]
@@ -53,22 +53,22 @@ def save_last_run(settings: Settings, at: datetime) -> None:
     _replace(last_run_file(settings), at.isoformat())
 
 
-def read(settings: Settings) -> Standing:
+def read(settings: Settings) -> OpenAlerts:
     """What was saved last; nothing where there is no file or it is damaged."""
     try:
         found = json.loads(file(settings).read_text())
         if isinstance(found, list):  # of an earlier version
-            return Standing(file_store.alerts(found), None)
-        return Standing(file_store.alerts(found["alerts"]), datetime.fromisoformat(found["sent_at"]))
+            return OpenAlerts(file_store.alerts(found), None)
+        return OpenAlerts(file_store.alerts(found["alerts"]), datetime.fromisoformat(found["sent_at"]))
     except FileNotFoundError:
-        return Standing([], None)
+        return OpenAlerts([], None)
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
         log.error("%s cannot be read, open alerts cannot be sent again from it: %r", file(settings), error)
-        return Standing([], None)
+        return OpenAlerts([], None)
 
 
 @contextmanager
-def kept_alive(settings: Settings) -> Iterator[None]:
+def resent_meanwhile(settings: Settings) -> Iterator[None]:
     """Beside a block that may take longer than Alertmanager keeps alerts: send the saved ones after each interval."""
     over = threading.Event()
 

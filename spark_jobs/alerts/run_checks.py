@@ -7,37 +7,39 @@ from datetime import datetime
 from functools import partial
 
 from spark_jobs.alerts import resend, silences, store
-from spark_jobs.alerts.notify import NotKept, Told, tell, utc_now
+from spark_jobs.alerts.notify import NotifyResult, StateNotSavedError, notify, utc_now
 from spark_jobs.checks import evaluate, report
 from spark_jobs.checks.check import Check, Evaluation, Run
 from spark_jobs.settings import Settings
 
 
-def make(checks: Iterable[Check], run: Run, run_id: str) -> tuple[list[Evaluation], Told]:
+def evaluate_and_notify(
+    checks: Iterable[Check], run: Run, run_id: str
+) -> tuple[list[Evaluation], NotifyResult]:
     """Make the checks; returns what they found, and what people were told or could not be.
 
     A check that cannot be made, and a sink that cannot be told, stop nothing.
 
     Raises:
-        NotKept: the results or the alerts could not be booked; people were told all the same.
+        StateNotSavedError: the results or the alerts could not be booked; people were told all the same.
         Exception: the alerts could not be read.
     """
-    with resend.kept_alive(run.settings):
+    with resend.resent_meanwhile(run.settings):
         found = evaluate.evaluate(checks, run)
     report.evaluated(found)
-    return found, tell_of(found, run.settings, run_id, run.now)
+    return found, notify_about(found, run.settings, run_id, run.now)
 
 
-def tell_of(found: Sequence[Evaluation], settings: Settings, run_id: str, now: datetime) -> Told:
+def notify_about(found: Sequence[Evaluation], settings: Settings, run_id: str, now: datetime) -> NotifyResult:
     """Book what checks found, and tell people, also where it cannot be booked; raises as `make` does."""
-    unkept: NotKept | None = None
+    unkept: StateNotSavedError | None = None
     try:
-        evaluate.book(settings, found, run_id, now)
+        evaluate.save_results(settings, found, run_id, now)
     except Exception as error:
-        unkept = NotKept("the results could not be booked", error)
-    settings = silences.with_those_of_jobs(settings, now)
-    told = tell(partial(store.change, settings), found, settings, now)
-    resend.save(settings, told.standing, utc_now())
+        unkept = StateNotSavedError("the results could not be booked", error)
+    settings = silences.with_job_windows(settings, now)
+    result = notify(partial(store.change, settings), found, settings, now)
+    resend.save(settings, result.standing, utc_now())
     if unkept:
         raise unkept
-    return told
+    return result

@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 import pyarrow as pa
 from pyiceberg.io.pyarrow import schema_to_pyarrow
 
-from spark_jobs.lake.catalog import committing, lake
+from spark_jobs.lake.catalog import lake, retry_commit
 from spark_jobs.lake.tables import MAINTENANCE_WINDOWS
 from spark_jobs.settings import MaintenanceWindow, Settings
 
@@ -26,7 +26,7 @@ LONGEST = timedelta(hours=3)
 
 
 @contextmanager
-def opened(settings: Settings, checks: Iterable[str], run_id: str) -> Iterator[None]:
+def maintenance_window(settings: Settings, checks: Iterable[str], run_id: str) -> Iterator[None]:
     """Hold back what these checks find new, until a while after the block; what still stands then goes out.
 
     Args:
@@ -80,7 +80,7 @@ def _repeated(write: Callable[[], None], until: datetime) -> Iterator[None]:
         thread.join()
 
 
-def with_those_of_jobs(settings: Settings, now: datetime) -> Settings:
+def with_job_windows(settings: Settings, now: datetime) -> Settings:
     """The settings, and in them the windows of the lake that are not over."""
     table = lake(settings).load_table(MAINTENANCE_WINDOWS.name)
     rows = table.scan(f"ends_at > '{now.isoformat()}'").to_arrow().to_pylist()
@@ -92,7 +92,7 @@ def with_those_of_jobs(settings: Settings, now: datetime) -> Settings:
 
 
 def _write(settings: Settings, window_id: str, rows: list[dict[str, object]]) -> None:
-    for attempt in committing():
+    for attempt in retry_commit():
         with attempt:
             table = lake(settings).load_table(MAINTENANCE_WINDOWS.name)
             schema = schema_to_pyarrow(table.schema(), include_field_ids=False)

@@ -9,7 +9,7 @@ import pyarrow as pa
 from pyiceberg.io.pyarrow import schema_to_pyarrow
 
 from spark_jobs.alerts.alert import Alert
-from spark_jobs.lake.catalog import committing, lake
+from spark_jobs.lake.catalog import lake, retry_commit
 from spark_jobs.lake.tables import ALERTS
 from spark_jobs.settings import Settings
 
@@ -29,7 +29,7 @@ def change(settings: Settings, to: Callable[[list[Alert]], list[Alert]]) -> list
     Raises:
         CommitFailedException: others were first, ten times.
     """
-    for attempt in committing():
+    for attempt in retry_commit():
         with attempt:
             table = lake(settings).load_table(ALERTS.name)
             before = _of(table.scan().to_arrow())

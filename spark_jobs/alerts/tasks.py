@@ -48,7 +48,7 @@ def ended(
     if found:
         # Nothing is said of other tasks.
         evaluation = replace(judge(CHECK, found, settings), complete=False)
-        run_checks.tell_of([evaluation], settings, run_id, now)
+        run_checks.notify_about([evaluation], settings, run_id, now)
 
 
 def _is_gone(name: str, dag: str, there: Collection[str]) -> bool:

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 
-class _Rings(BaseException):
+class _TimeLimitError(BaseException):
     """No `except Exception` on the way holds it up."""
 
 
 @contextmanager
-def within(seconds: float) -> Iterator[None]:
+def time_limit(seconds: float) -> Iterator[None]:
     """End the block after so many seconds. In the main thread only, as signals arrive there.
 
     Raises:
@@ -20,13 +20,13 @@ def within(seconds: float) -> Iterator[None]:
     """
 
     def ring(*_: object) -> None:
-        raise _Rings
+        raise _TimeLimitError
 
     handler = signal.signal(signal.SIGALRM, ring)
     timer = signal.setitimer(signal.ITIMER_REAL, seconds)
     try:
         yield
-    except _Rings:
+    except _TimeLimitError:
         raise TimeoutError(f"it took more than {seconds:g} s") from None
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)

@@ -15,13 +15,13 @@ from spark_jobs.lake.tables import RAW
 from spark_jobs.rocketmq import route
 from spark_jobs.rocketmq.client import Bounds, Client
 from spark_jobs.rocketmq.errors import (
-    AccessDenied,
-    AuthenticationFailed,
-    ConnectionLost,
-    PermissionDenied,
-    RequestTimeout,
+    AccessDeniedError,
+    AuthenticationError,
+    ConnectionLostError,
+    PermissionDeniedError,
+    RequestTimeoutError,
     RocketMQError,
-    TopicNotFound,
+    TopicNotFoundError,
 )
 from spark_jobs.rocketmq.options import Options
 from spark_jobs.settings import Cluster, Settings
@@ -34,7 +34,7 @@ DEADLINE_SECONDS = 30
 
 
 @dataclass(frozen=True)
-class Seen:
+class QueueState:
     """A queue whose broker answered.
 
     Attributes:
@@ -56,43 +56,43 @@ class Seen:
 
 
 @dataclass(frozen=True)
-class Asked:
+class ClusterAnswers:
     """A cluster: its queues whose brokers answered, those that are known though they did not, and why not."""
 
-    seen: dict[Queue, Seen] = field(default_factory=dict)
+    seen: dict[Queue, QueueState] = field(default_factory=dict)
     unseen: list[Queue] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
 
 
-def ask(settings: Settings) -> dict[str, Asked]:
+def ask(settings: Settings) -> dict[str, ClusterAnswers]:
     """Ask about every queue of every cluster, by its name; the clusters at the same time.
 
     Each question is asked once, and of a broker that does not answer none after it: the next round asks again.
     """
     summary = summary_with(settings, RAW, OFFSETS)
-    booked = from_json(summary[OFFSETS]) if summary else {}
+    committed = from_json(summary[OFFSETS]) if summary else {}
     names = [cluster.name for cluster in settings.clusters]
     with ThreadPoolExecutor(max(1, len(names))) as pool:
-        found = pool.map(lambda cluster: _ask(settings, cluster, booked), settings.clusters)
+        found = pool.map(lambda cluster: _ask(settings, cluster, committed), settings.clusters)
         return dict(zip(names, found, strict=True))
 
 
-def _ask(settings: Settings, cluster: Cluster, booked: Positions) -> Asked:
-    asked = Asked()
+def _ask(settings: Settings, cluster: Cluster, committed: Positions) -> ClusterAnswers:
+    asked = ClusterAnswers()
     end = time.monotonic() + DEADLINE_SECONDS
     try:
         with _client(settings, cluster) as client:
-            _look(client, cluster, booked, asked, end)
+            _look(client, cluster, committed, asked, end)
     except ValueError as error:  # a secret is missing, or a file of TLS
         asked.failures.append(str(error))
-    known = [q for q, p in booked.items() if q.cluster == cluster.name and not p.retired]
+    known = [q for q, p in committed.items() if q.cluster == cluster.name and not p.retired]
     asked.unseen.extend(queue for queue in known if queue not in asked.seen)
     return asked
 
 
-def _look(client: Client, cluster: Cluster, booked: Positions, asked: Asked, end: float) -> None:
+def _look(client: Client, cluster: Cluster, committed: Positions, asked: ClusterAnswers, end: float) -> None:
     given_up: set[tuple[str, str]] = set()  # topic and broker
-    for name, place in _routed(client, cluster, booked, asked, end):
+    for name, place in _routed(client, cluster, committed, asked, end):
         if {(name.trace_topic, name.broker), ("", name.broker)} & given_up:
             continue
         if time.monotonic() > end:
@@ -101,32 +101,32 @@ def _look(client: Client, cluster: Cluster, booked: Positions, asked: Asked, end
             )
             return
         try:
-            seen = _seen(client.bounds(place), booked.get(name, UNREAD))
+            seen = _seen(client.bounds(place), committed.get(name, UNREAD))
             asked.seen[name] = seen
             if seen.unread and (first := client.message_at(place, seen.first_unread)):
-                asked.seen[name] = Seen(seen.position, seen.bounds, seen.unread, first.store_time)
+                asked.seen[name] = QueueState(seen.position, seen.bounds, seen.unread, first.store_time)
         except RocketMQError as error:
             asked.failures.append(_told(f"broker {name.broker}", error))
-            if isinstance(error, ConnectionLost):
+            if isinstance(error, ConnectionLostError):
                 given_up.add(("", name.broker))
-            elif isinstance(error, AccessDenied):
+            elif isinstance(error, AccessDeniedError):
                 given_up.add((name.trace_topic, name.broker))
 
 
 def _told(who: str, error: RocketMQError) -> str:
     """What is wrong in a few words, and then the error, which says the rest."""
     words = {
-        RequestTimeout: "does not answer in time",
-        ConnectionLost: "is down or cannot be reached",
-        AuthenticationFailed: "does not accept the credentials",
-        PermissionDenied: "does not permit reading",
+        RequestTimeoutError: "does not answer in time",
+        ConnectionLostError: "is down or cannot be reached",
+        AuthenticationError: "does not accept the credentials",
+        PermissionDeniedError: "does not permit reading",
     }
     found = next((text for kind, text in words.items() if isinstance(error, kind)), None)
     return f"{who} {found}: {error}" if found else str(error)
 
 
 def _routed(
-    client: Client, cluster: Cluster, booked: Positions, asked: Asked, end: float
+    client: Client, cluster: Cluster, committed: Positions, asked: ClusterAnswers, end: float
 ) -> Iterator[tuple[Queue, route.Queue]]:
     for topic in cluster.topics:
         if time.monotonic() > end:
@@ -136,26 +136,26 @@ def _routed(
         why: list[str] = []
         try:
             found = client.queues(topic)
-        except TopicNotFound as error:
+        except TopicNotFoundError as error:
             why = [str(error)]
         except RocketMQError as error:
-            if isinstance(error, ConnectionLost):  # no nameserver answers
+            if isinstance(error, ConnectionLostError):  # no nameserver answers
                 asked.failures.append(str(error))
                 return
             asked.failures.append(_told("the nameserver", error))
             continue
-        asked.failures.extend(_missing(client, cluster, topic, booked, found) or why)
+        asked.failures.extend(_missing(client, cluster, topic, committed, found) or why)
         for each in found:
             yield Queue(cluster.name, topic, each.broker, each.queue_id), each
 
 
 def _missing(
-    client: Client, cluster: Cluster, topic: str, booked: Positions, found: list[route.Queue]
+    client: Client, cluster: Cluster, topic: str, committed: Positions, found: list[route.Queue]
 ) -> list[str]:
     """Brokers that the topic was read from and that its route has no more: a nameserver forgets those that are down."""
     known = {
         q.broker
-        for q, p in booked.items()
+        for q, p in committed.items()
         if (q.cluster, q.trace_topic) == (cluster.name, topic) and not p.retired
     }
     lost = sorted(known - {each.broker for each in found})
@@ -177,8 +177,8 @@ def _missing(
     ]
 
 
-def _seen(bounds: Bounds, position: Position) -> Seen:
-    return Seen(position, bounds, behind(bounds, position))
+def _seen(bounds: Bounds, position: Position) -> QueueState:
+    return QueueState(position, bounds, behind(bounds, position))
 
 
 def _client(settings: Settings, cluster: Cluster) -> Client:

@@ -15,7 +15,7 @@ from pyiceberg.table.snapshots import Operation, Snapshot
 from spark_jobs.checks.check import Measured, Run
 from spark_jobs.lake.catalog import lake
 from spark_jobs.mart_build.inputs import CHANGE_SEQ_TO
-from spark_jobs.trace.merge import PLACE
+from spark_jobs.trace.merge import RECORD_KEY
 
 # Facts only gain rows, unless history is taken away on purpose.
 FACTS = ("marts.fct_sends", "marts.fct_consume_attempts", "marts.fct_messages")
@@ -63,8 +63,8 @@ def row_count_drop(run: Run) -> Iterator[Measured]:
         old, new = _rows(before), _rows(after)
         text, excused = f"{old} rows are published, {new} were built", 0
         if new < old:
-            for book, count in _taken_away_since(catalog, before).items():
-                text += f"; {count} records were taken away on purpose: see lake.{book}"
+            for ops_table, count in _taken_away_since(catalog, before).items():
+                text += f"; {count} records were taken away on purpose: see lake.{ops_table}"
                 excused += count
         yield Measured(name, max(0.0, (old - new - excused) / old) if old else 0.0, text)
 
@@ -79,29 +79,29 @@ def _rows(snapshot: Snapshot) -> int:
 
 
 def _taken_away_since(catalog: Catalog, published: Snapshot) -> dict[str, int]:
-    """By book, how many records of events were taken away since a fact was published.
+    """By ops_table, how many records of events were taken away since a fact was published.
 
-    A record is at most one row of a fact, but for that of a batch, whose ids are counted where the book has them.
+    A record is at most one row of a fact, but for that of a batch, whose ids are counted where the ops_table has them.
     """
     ms, summary = published.timestamp_ms, published.summary
     since = datetime.fromtimestamp(ms / 1000, UTC).isoformat()
     change_seq = int((summary.get(CHANGE_SEQ_TO) if summary else None) or 0)
-    booked = {
+    committed = {
         "ops.erasures": (f"completed_at is null or completed_at >= '{since}'", _sum("records")),
         "ops.replaced_records": (f"change_seq > {change_seq}", _ids),
     }
     found = {}
-    for name, (which, count) in booked.items():
-        if catalog.table_exists(name) and _has_changed(book := catalog.load_table(name), ms):
-            found[name] = count(book.scan(which).to_arrow())
+    for name, (which, count) in committed.items():
+        if catalog.table_exists(name) and _has_changed(ops_table := catalog.load_table(name), ms):
+            found[name] = count(ops_table.scan(which).to_arrow())
     return {name: count for name, count in found.items() if count}
 
 
-def _has_changed(book: Table, since_ms: int) -> bool:
+def _has_changed(ops_table: Table, since_ms: int) -> bool:
     """Whether it gained entries since; its compaction is no change."""
     return any(
         each.timestamp_ms > since_ms and each.summary and each.summary.operation != Operation.REPLACE
-        for each in book.snapshots()
+        for each in ops_table.snapshots()
     )
 
 
@@ -111,6 +111,6 @@ def _sum(column: str) -> Callable[[pa.Table], int]:
 
 def _ids(replaced: pa.Table) -> int:
     """Ids of the records, each counted once: a replay that was refused has booked them before."""
-    of_place = replaced.group_by(PLACE).aggregate([("msg_id", "max")])
+    of_place = replaced.group_by(RECORD_KEY).aggregate([("msg_id", "max")])
     commas = pc.count_substring(of_place["msg_id_max"], ",")
     return of_place.num_rows + (pc.sum(commas).as_py() or 0)

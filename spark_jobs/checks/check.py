@@ -14,7 +14,7 @@ from spark_jobs.settings import Route, Settings, Severity
 if TYPE_CHECKING:  # the watchdog starts neither
     from pyspark.sql import SparkSession
 
-    from spark_jobs.checks.brokers import Asked
+    from spark_jobs.checks.brokers import ClusterAnswers
     from spark_jobs.mart_build.dbt import Build
 
 # What the detail of a check begins with that raised an error.
@@ -48,7 +48,7 @@ class Run:
     branch: str | None = None
 
     @cached_property
-    def brokers(self) -> dict[str, Asked]:
+    def brokers(self) -> dict[str, ClusterAnswers]:
         """What they say of the queues, by cluster; asked when it is first read."""
         from spark_jobs.checks import brokers  # it needs the client, which only the watchdog does
 

@@ -21,7 +21,7 @@ from spark_jobs.checks.check import (
     runbook,
     threshold,
 )
-from spark_jobs.lake.catalog import committing, lake
+from spark_jobs.lake.catalog import lake, retry_commit
 from spark_jobs.lake.tables import CHECK_RESULTS
 from spark_jobs.process import jvm
 from spark_jobs.settings import Settings
@@ -72,7 +72,7 @@ def refusing(evaluations: Iterable[Evaluation]) -> list[str]:
     ]
 
 
-def book(settings: Settings, evaluations: Iterable[Evaluation], run_id: str, now: datetime) -> None:
+def save_results(settings: Settings, evaluations: Iterable[Evaluation], run_id: str, now: datetime) -> None:
     """Append a row a result, on main, in one commit."""
     rows = [
         {
@@ -94,7 +94,7 @@ def book(settings: Settings, evaluations: Iterable[Evaluation], run_id: str, now
         for each in evaluations
         for result in each.results
     ]
-    for attempt in committing():
+    for attempt in retry_commit():
         with attempt:
             table = lake(settings).load_table(CHECK_RESULTS.name)
             schema = schema_to_pyarrow(table.schema(), include_field_ids=False)

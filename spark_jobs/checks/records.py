@@ -11,12 +11,12 @@ from pyspark.sql import functions as F
 
 from spark_jobs.checks.check import Measured, Run, rate
 from spark_jobs.lake.catalog import head
-from spark_jobs.lake.offsets import Position, Positions, Queue, Range, booked, within
+from spark_jobs.lake.offsets import Position, Positions, Queue, Range, read_offsets, rows_in
 from spark_jobs.lake.tables import EVENTS, INGEST_GAPS, RAW, Table
-from spark_jobs.trace.merge import MESSAGE, least_records, pending
+from spark_jobs.trace.merge import MESSAGE_KEY, least_records, pending
 
-QUEUE = MESSAGE[:4]
-LIFE = MESSAGE[:5]
+QUEUE = MESSAGE_KEY[:4]
+QUEUE_EPOCH = MESSAGE_KEY[:5]
 # How long ago messages may have been read whose records are counted: bodies of days would be read after every merge.
 COUNTED = timedelta(hours=1)
 
@@ -27,7 +27,7 @@ def offsets_contiguous(run: Run) -> Iterator[Measured]:
     _, raw = _published(run, RAW)
     lives = (
         _recent(raw, since, _first(raw, since))
-        .groupBy(*LIFE)
+        .groupBy(*QUEUE_EPOCH)
         .agg(
             F.min("queue_offset").alias("first"),
             F.max("queue_offset").alias("last"),
@@ -39,7 +39,7 @@ def offsets_contiguous(run: Run) -> Iterator[Measured]:
     gaps = spark.table(INGEST_GAPS.full_name).collect()
     found: dict[str, list[tuple[int, str]]] = {}
     for life in lives:
-        missing = life["last"] - life["first"] + 1 - life.offsets - _booked(gaps, life)
+        missing = life["last"] - life["first"] + 1 - life.offsets - _committed(gaps, life)
         twice = life.messages - life.offsets
         text = f"{life.offsets} of the offsets {life['first']} to {life['last']} of epoch {life.epoch}"
         text += f": {missing} are missing, {twice} rows are there twice"
@@ -49,7 +49,7 @@ def offsets_contiguous(run: Run) -> Iterator[Measured]:
         yield Measured(queue, wrong, "; ".join(text for _, text in texts), partition=f"since {since:%F %T}")
 
 
-def raw_map_is_data(run: Run) -> Iterator[Measured]:
+def raw_offsets_match_data(run: Run) -> Iterator[Measured]:
     """Per queue: how far the position in raw's snapshot is from the end of the data and of the gaps."""
     positions, raw = _published(run, RAW)
     gaps = _spark(run).table(INGEST_GAPS.full_name).collect()
@@ -69,7 +69,7 @@ def raw_map_is_data(run: Run) -> Iterator[Measured]:
         )
 
 
-def events_map_is_data(run: Run) -> Iterator[Measured]:
+def events_offsets_match_data(run: Run) -> Iterator[Measured]:
     """Per queue: records beyond the position in events' snapshot, and how far that is beyond raw's."""
     events, records = _published(run, EVENTS)
     raw, _ = _published(run, RAW)  # after events: an ingest that goes on meanwhile only moves it ahead
@@ -97,24 +97,24 @@ def raw_is_in_events(run: Run) -> Iterator[Measured]:
     since = _since(run)
     positions, records = _published(run, EVENTS)
     merged = pending(positions, {})
-    raw = within(_published(run, RAW)[1], merged)
+    raw = rows_in(_published(run, RAW)[1], merged)
     first = _first(raw, since)
     raw = _recent(raw, since, first)
     is_old = F.expr(f"coalesce(ingested_at < {_literal(run.now - COUNTED)}, false)")
     nothing, no_record = F.lit(None).cast("int"), F.lit(None).cast("int").alias("record_index")
     rows = (
         raw.where(~is_old)
-        .select(*MESSAGE, F.lit(True).alias("in_raw"), least_records().alias("least"), no_record)
+        .select(*MESSAGE_KEY, F.lit(True).alias("in_raw"), least_records().alias("least"), no_record)
         # Their bodies are not read.
-        .union(raw.where(is_old).select(*MESSAGE, F.lit(True), nothing, no_record))
+        .union(raw.where(is_old).select(*MESSAGE_KEY, F.lit(True), nothing, no_record))
         # From raw's first message on: older ones may be in events alone, whose retention is longer.
         .union(
-            _recent(within(records, merged), since, first).select(
-                *MESSAGE, F.lit(False), nothing, "record_index"
+            _recent(rows_in(records, merged), since, first).select(
+                *MESSAGE_KEY, F.lit(False), nothing, "record_index"
             )
         )
     )
-    messages = rows.groupBy(*MESSAGE).agg(
+    messages = rows.groupBy(*MESSAGE_KEY).agg(
         F.max("in_raw").alias("in_raw"),
         F.max("least").alias("least"),
         F.count("record_index").alias("records"),
@@ -122,7 +122,7 @@ def raw_is_in_events(run: Run) -> Iterator[Measured]:
     )
     alone_in_raw = F.when(F.expr("in_raw and least is null and records = 0"), F.col("queue_offset"))
     lives = (
-        messages.groupBy(*LIFE)
+        messages.groupBy(*QUEUE_EPOCH)
         .agg(
             F.count_if("in_raw").alias("messages"),
             F.count_if(F.expr("least > places")).alias("short"),
@@ -135,7 +135,9 @@ def raw_is_in_events(run: Run) -> Iterator[Measured]:
     )
     # Most that are alone in raw hold no record; bodies are read only now, and only of those spans.
     spans = [Range(_queue(r), r.epoch, r["first"], r["last"] + 1) for r in lives if r["first"] is not None]
-    alone = within(raw.where(is_old), spans).join(records, MESSAGE, "left_anti").where(least_records() > 0)
+    alone = (
+        rows_in(raw.where(is_old), spans).join(records, MESSAGE_KEY, "left_anti").where(least_records() > 0)
+    )
     lost = alone.groupBy(*QUEUE).agg(F.count("*").alias("short")).collect() if spans else []
     found: dict[str, Counter[str]] = {}
     for row in [*lives, *lost]:
@@ -200,13 +202,13 @@ def _spark(run: Run) -> SparkSession:
 
 def _published(run: Run, table: Table) -> tuple[Positions, DataFrame]:
     """The books and the rows of one snapshot of main, whatever is published meanwhile."""
-    books = booked(_spark(run), run.settings, table)
-    while books.head != head(run.settings, table):
-        books = booked(_spark(run), run.settings, table)
+    committed = read_offsets(_spark(run), run.settings, table)
+    while committed.head != head(run.settings, table):
+        committed = read_offsets(_spark(run), run.settings, table)
     rows = _spark(run).read
-    if books.head is not None:
-        rows = rows.option("versionAsOf", books.head)
-    return books.positions, rows.table(table.full_name)
+    if committed.head is not None:
+        rows = rows.option("versionAsOf", committed.head)
+    return committed.positions, rows.table(table.full_name)
 
 
 def _since(run: Run) -> datetime:
@@ -220,14 +222,14 @@ def _literal(time: datetime) -> str:
 def _first(rows: DataFrame, since: datetime) -> DataFrame:
     """Per life of a queue the first offset stored since then."""
     recent = rows.where(f"store_time >= {_literal(since)}")
-    return recent.groupBy(*LIFE).agg(F.min("queue_offset").alias("first_recent"))
+    return recent.groupBy(*QUEUE_EPOCH).agg(F.min("queue_offset").alias("first_recent"))
 
 
 def _recent(rows: DataFrame, since: datetime, first: DataFrame) -> DataFrame:
     """Messages from `first` on; those that could not be taken apart have no store time."""
     return (
         rows.where(f"store_time >= {_literal(since)} or store_time is null")
-        .join(F.broadcast(first), LIFE, "inner")
+        .join(F.broadcast(first), QUEUE_EPOCH, "inner")
         .where("queue_offset >= first_recent")
         .drop("first_recent")
     )
@@ -248,7 +250,7 @@ def _of(gap: Row, queue: Queue, epoch: int) -> bool:
     return _queue(gap) == queue and gap.epoch == epoch
 
 
-def _booked(gaps: list[Row], life: Row) -> int:
+def _committed(gaps: list[Row], life: Row) -> int:
     """Offsets of the booked gaps that lie between the first and the last offset of the life."""
     spans = [
         (max(gap.from_offset, life["first"]), min(gap.to_offset, life["last"] + 1))

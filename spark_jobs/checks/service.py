@@ -10,10 +10,18 @@ from datetime import UTC, datetime
 from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.table.snapshots import Operation
 
-from spark_jobs.checks.brokers import UNREAD, Seen
+from spark_jobs.checks.brokers import UNREAD, QueueState
 from spark_jobs.checks.check import Measured, Run
 from spark_jobs.lake.catalog import lake, summary_with
-from spark_jobs.lake.offsets import CHANGE_SEQ, OFFSETS, Booked, Positions, Queue, from_json, watermarks
+from spark_jobs.lake.offsets import (
+    CHANGE_SEQ,
+    OFFSETS,
+    CommittedOffsets,
+    Positions,
+    Queue,
+    from_json,
+    watermarks,
+)
 from spark_jobs.lake.tables import EVENTS, RAW, Table
 from spark_jobs.mart_build.inputs import WATERMARKS, Inputs, Published
 
@@ -85,7 +93,7 @@ def retention_headroom(run: Run) -> Iterator[Measured]:
         yield from _unknown(asked.unseen)
 
 
-def _headroom(run: Run, queue: Queue, seen: Seen) -> Measured:
+def _headroom(run: Run, queue: Queue, seen: QueueState) -> Measured:
     hours = run.settings.checks.broker_retention_hours
     position, start = seen.position, seen.first_unread
     if position != UNREAD and position.next < seen.bounds.min_offset:
@@ -105,10 +113,10 @@ def _unknown(queues: list[Queue]) -> Iterator[Measured]:
         yield Measured(str(queue), None, "its broker could not be asked", "unknown")
 
 
-def _merged(run: Run) -> Booked:
+def _merged(run: Run) -> CommittedOffsets:
     """What events says of itself."""
     summary = summary_with(run.settings, EVENTS, OFFSETS)
-    return Booked(_positions(run, EVENTS), int(summary.get(CHANGE_SEQ, 0)))
+    return CommittedOffsets(_positions(run, EVENTS), int(summary.get(CHANGE_SEQ, 0)))
 
 
 def _positions(run: Run, table: Table) -> Positions:

@@ -60,7 +60,9 @@ def rules_of(settings: Settings, cluster: str | None = None) -> list[Rule]:
     return sorted({r for r in found if cluster in (None, r.cluster)}, key=lambda r: (r.kind, r.digest))
 
 
-def book(spark: SparkSession, settings: Settings, cluster: str, kind: Kind, text: str, run_id: str) -> Rule:
+def add_rule(
+    spark: SparkSession, settings: Settings, cluster: str, kind: Kind, text: str, run_id: str
+) -> Rule:
     """Book the rule, unless it is booked; from now on every extraction obeys it. All rules share one salt."""
     known = rules_of(settings)
     salt = known[0].salt if known else secrets.token_hex(16)

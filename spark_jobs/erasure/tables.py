@@ -16,11 +16,11 @@ from spark_jobs.erasure.bodies import ERASED, rewritten
 from spark_jobs.erasure.matching import COLUMNS, in_record, in_text
 from spark_jobs.erasure.rules import Kind, Rule
 from spark_jobs.lake import catalog, publish
-from spark_jobs.lake.offsets import CHANGE_SEQ, OFFSETS, RUN_ID, booked, to_json
+from spark_jobs.lake.offsets import CHANGE_SEQ, OFFSETS, RUN_ID, read_offsets, to_json
 from spark_jobs.lake.tables import ALERTS, CHECK_RESULTS, EVENTS, RAW, REPLACED_RECORDS, Table
 from spark_jobs.maintenance import compaction, expiry
 from spark_jobs.settings import Settings
-from spark_jobs.trace.merge import MESSAGE, PLACE, parts_of, same_place
+from spark_jobs.trace.merge import MESSAGE_KEY, RECORD_KEY, parts_of, same_key
 
 
 @dataclass(frozen=True)
@@ -71,26 +71,26 @@ def erase_from_raw(
     """Rewrite the messages of raw that hold the text where the rule looks for it; the rows and positions stay.
 
     Raises:
-        publish.PublishRefused: another writer was first.
-        publish.AuditFailed: the branch still holds something, or another number of rows.
+        publish.PublishConflictError: another writer was first.
+        publish.AuditError: the branch still holds something, or another number of rows.
     """
-    books = booked(spark, settings, RAW)
-    if books.head is None:
+    committed = read_offsets(spark, settings, RAW)
+    if committed.head is None:
         return Erased(0, 0)
-    before = spark.read.option("versionAsOf", books.head).table(RAW.full_name)
+    before = spark.read.option("versionAsOf", committed.head).table(RAW.full_name)
     found = rewritten(_holding(before, rule, text), [rule]).where("is_rewritten").persist()
     try:
         messages, records = found.agg(F.count("*"), F.coalesce(F.sum("erased"), F.lit(0))).collect()[0]
         if dry_run:
             return Erased(messages, records)
-        properties = {OFFSETS: to_json(books.positions), RUN_ID: run_id}
-        with publish.branch(spark, RAW, "erase", books.head) as branch:
+        properties = {OFFSETS: to_json(committed.positions), RUN_ID: run_id}
+        with publish.branch(spark, RAW, "erase", committed.head) as branch:
             if messages:
                 found.select(*RAW.column_names).createOrReplaceTempView("rewritten")
-                with publish.committing_with(spark, properties):
+                with publish.commit_with_properties(spark, properties):
                     spark.sql(
                         f"merge into {RAW.full_name}.branch_{branch} t using rewritten s "
-                        f"on {same_place(parts_of(found), MESSAGE)} when matched then update set *"
+                        f"on {same_key(parts_of(found), MESSAGE_KEY)} when matched then update set *"
                     )
                 _audit(publish.on_branch(spark, RAW, branch), before.count(), rule, text)
             else:
@@ -115,9 +115,9 @@ def erase_from_events(
     After a replay of the rewritten messages these are the records whose messages raw has dropped, or that have no time.
 
     Raises:
-        publish.PublishRefused: another writer was first.
+        publish.PublishConflictError: another writer was first.
     """
-    events = booked(spark, settings, EVENTS)
+    events = read_offsets(spark, settings, EVENTS)
     if events.head is None:
         return 0
     before = spark.read.option("versionAsOf", events.head).table(EVENTS.full_name)
@@ -130,12 +130,12 @@ def erase_from_events(
     with publish.branch(spark, EVENTS, "erase", events.head) as branch:
         if count:
             found.createOrReplaceTempView("named")
-            with publish.committing_with(spark, properties):
+            with publish.commit_with_properties(spark, properties):
                 spark.sql(
                     f"""
                     merge into {EVENTS.full_name}.branch_{branch} t
                     using named s
-                    on {same_place(parts_of(found), PLACE)}
+                    on {same_key(parts_of(found), RECORD_KEY)}
                     when matched and t.invalid_reason like 'body_error:%' then update set t.raw = cast('' as binary)
                     when matched then delete
                     """
@@ -154,7 +154,7 @@ def erase_from_ops(spark: SparkSession, rule: Rule, dry_run: bool = False) -> in
         count += len(found)
         if found and not dry_run:
             of_cluster = "cluster = :cluster and " if "cluster" in table.column_names else ""
-            for attempt in publish.committing():
+            for attempt in publish.retry_commit():
                 with attempt:
                     spark.sql(
                         f"delete from {table.full_name} where {of_cluster}array_contains(:named, {name})",
@@ -225,7 +225,7 @@ def _audit(written: DataFrame, rows: int, rule: Rule, text: str) -> None:
     left = rewritten(_holding(written, rule, text), [rule]).where("is_rewritten").count()
     found = written.count()
     if left or found != rows:
-        raise publish.AuditFailed(
+        raise publish.AuditError(
             f"{RAW.full_name}: after the erasure {left} messages on the branch still hold what is to be erased, and "
             f"{found} rows are there instead of {rows}. Nothing was published; this is a fault of the program"
         )

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from spark_jobs.ingest.step import Bounds, Broker, Gap, QueueFailed, Step, step
+from spark_jobs.ingest.step import Bounds, Broker, Gap, QueueError, Step, step
 from spark_jobs.lake.offsets import Position, Positions, Queue, Range
 from spark_jobs.settings import Cluster
 
@@ -35,7 +35,7 @@ class Plan:
 def plan(
     broker: Broker,
     queues: Iterable[Queue],
-    booked: Positions,
+    committed: Positions,
     planned_at: int,
     margin_ms: int,
     max_offsets: int,
@@ -46,7 +46,7 @@ def plan(
     Args:
         broker: answers for bounds and messages.
         queues: the queues in the route of the topics.
-        booked: positions of the last publication, of all clusters.
+        committed: positions of the last publication, of all clusters.
         planned_at: now, ms since 1970.
         margin_ms: how far behind `planned_at` a queue that was read to its end counts as complete.
         max_offsets: bound on the messages of this run. A queue gets an equal share, and what the
@@ -56,8 +56,8 @@ def plan(
     A queue with a position that is in the route no more, or fails, keeps its position: the
     watermark of its cluster stands still until someone looks.
     """
-    alone: tuple[type[Exception], ...] = (*expected_errors, QueueFailed)
-    done = Plan(planned_at, positions=dict(booked))
+    alone: tuple[type[Exception], ...] = (*expected_errors, QueueError)
+    done = Plan(planned_at, positions=dict(committed))
     found: dict[Queue, Bounds] = {}
     for queue in sorted(set(queues)):
         try:
@@ -65,13 +65,15 @@ def plan(
         except alone as error:
             fail(done, queue, str(error))
     waiting = {
-        queue: bounds.max_offset - max(bounds.min_offset, booked[queue].next if queue in booked else 0)
+        queue: bounds.max_offset - max(bounds.min_offset, committed[queue].next if queue in committed else 0)
         for queue, bounds in found.items()
     }
     shares = _shares(waiting, max_offsets)
     for queue, bounds in found.items():
         try:
-            next_step = step(broker, queue, bounds, booked.get(queue), planned_at, margin_ms, shares[queue])
+            next_step = step(
+                broker, queue, bounds, committed.get(queue), planned_at, margin_ms, shares[queue]
+            )
         except alone as error:
             fail(done, queue, str(error))
             continue
@@ -86,7 +88,7 @@ def fail(done: Plan, queue: Queue, why: str) -> None:
     done.positions.setdefault(queue, Position(next=0))
 
 
-def without(done: Plan, queue: Queue, booked: Positions, why: str) -> Plan:
+def without(done: Plan, queue: Queue, committed: Positions, why: str) -> Plan:
     """The plan with nothing of a queue that turned out to be unreadable: it keeps the position it had."""
     rest = replace(
         done,
@@ -95,8 +97,8 @@ def without(done: Plan, queue: Queue, booked: Positions, why: str) -> Plan:
         positions=dict(done.positions),
     )
     rest.positions.pop(queue)
-    if queue in booked:
-        rest.positions[queue] = booked[queue]
+    if queue in committed:
+        rest.positions[queue] = committed[queue]
     fail(rest, queue, why)
     return rest
 

@@ -34,7 +34,7 @@ def of(spark: SparkSession, messages: int) -> Iterator[None]:
 
 def _show(spark: SparkSession, messages: int, ended: threading.Event) -> None:
     console = Console(stderr=True, width=None if Console(stderr=True).is_terminal else 140)
-    started = told = time.monotonic()
+    started = last_line = time.monotonic()
     counts: dict[int, tuple[int, int]] = {}
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[text]}"))
     with Progress(*columns, TimeRemainingColumn(), console=console, disable=not console.is_terminal) as bar:
@@ -44,8 +44,8 @@ def _show(spark: SparkSession, messages: int, ended: threading.Event) -> None:
             done, size = (sum(each) for each in zip((0, 0), *counts.values(), strict=True))
             text = _text(done, messages, size, time.monotonic() - started)
             bar.update(task, completed=done, text=text)
-            if not console.is_terminal and time.monotonic() - told >= LINE_SECONDS:
-                told = time.monotonic()
+            if not console.is_terminal and time.monotonic() - last_line >= LINE_SECONDS:
+                last_line = time.monotonic()
                 console.print(f"reading: {text}", highlight=False)
 
 

@@ -18,9 +18,9 @@ from spark_jobs.ingest.brokers import options
 from spark_jobs.ingest.plan import Plan
 from spark_jobs.ingest.step import Gap
 from spark_jobs.lake import publish
-from spark_jobs.lake.offsets import OFFSETS, RUN_ID, Queue, Range, to_json, within
+from spark_jobs.lake.offsets import OFFSETS, RUN_ID, Queue, Range, rows_in, to_json
 from spark_jobs.lake.tables import INGEST_GAPS, RAW
-from spark_jobs.rocketmq.errors import Place
+from spark_jobs.rocketmq.errors import QueueLocation
 from spark_jobs.settings import Cluster, Settings
 
 
@@ -82,8 +82,8 @@ def write(spark: SparkSession, rows: DataFrame, plan: Plan, run_id: str, base: i
     """Publish the rows with the positions of the plan, made on snapshot `base`.
 
     Raises:
-        publish.PublishRefused: another extraction was first.
-        publish.AuditFailed: the branch does not hold exactly the planned offsets.
+        publish.PublishConflictError: another extraction was first.
+        publish.AuditError: the branch does not hold exactly the planned offsets.
         PySparkException, Py4JJavaError: a range could not be read; see `unreadable`.
     """
     properties = {OFFSETS: to_json(plan.positions), RUN_ID: run_id}
@@ -106,7 +106,7 @@ def unreadable(error: Exception, plan: Plan) -> tuple[Queue, str] | None:
     """
     for each in plan.ranges:
         queue = each.queue
-        place = str(Place(queue.cluster, queue.trace_topic, queue.broker, queue.queue_id))
+        place = str(QueueLocation(queue.cluster, queue.trace_topic, queue.broker, queue.queue_id))
         if found := re.search(rf"(?m)\b{re.escape(place)}\b[^\n]*", str(error)):
             return queue, found[0]
     return None
@@ -120,7 +120,7 @@ def _audit(spark: SparkSession, branch: str, plan: Plan) -> dict[Queue, Stored]:
     keys = ["cluster", "trace_topic", "broker", "queue_id"]
     found = {
         Queue(*[row[k] for k in keys]): row
-        for row in within(publish.on_branch(spark, RAW, branch), ranges)
+        for row in rows_in(publish.on_branch(spark, RAW, branch), ranges)
         .groupBy(*keys)
         .agg(
             F.count("*").alias("rows"),
@@ -145,7 +145,7 @@ def _audit(spark: SparkSession, branch: str, plan: Plan) -> dict[Queue, Stored]:
                 f"queue {each.queue}: the message at offset {each.end - 1} changed while it was read"
             )
     if wrong:
-        raise publish.AuditFailed(
+        raise publish.AuditError(
             f"{RAW.full_name}: " + "; ".join(wrong) + ". Nothing was published; run the extraction again"
         )
     return {queue: Stored(row.rows, row.size or 0) for queue, row in found.items()}

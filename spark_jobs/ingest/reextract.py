@@ -14,9 +14,18 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from spark_jobs.ingest.plan import Plan
-from spark_jobs.ingest.step import Broker, Step, refuse_made_anew
+from spark_jobs.ingest.step import Broker, Step, raise_if_recreated
 from spark_jobs.lake import publish
-from spark_jobs.lake.offsets import OFFSETS, RUN_ID, Booked, Positions, Queue, Range, to_json, within
+from spark_jobs.lake.offsets import (
+    OFFSETS,
+    RUN_ID,
+    CommittedOffsets,
+    Positions,
+    Queue,
+    Range,
+    rows_in,
+    to_json,
+)
 from spark_jobs.lake.tables import RAW
 from spark_jobs.trace.merge import parts_of
 
@@ -29,7 +38,7 @@ class Source(Broker, Protocol):
 
 
 @dataclass(frozen=True)
-class Asked:
+class ReextractRequest:
     """Store times [start, end) in ms of all queues, or offsets [start, end) of one."""
 
     start: int
@@ -38,7 +47,7 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Again:
+class RangeAgain:
     """What was asked of a queue, in offsets, and the part that the broker has and that was read before.
 
     `before` is how many messages of that part raw had.
@@ -50,7 +59,9 @@ class Again:
     before: int = 0
 
 
-def planned(source: Source, queues: Iterable[Queue], positions: Positions, asked: Asked) -> list[Again]:
+def planned(
+    source: Source, queues: Iterable[Queue], positions: Positions, asked: ReextractRequest
+) -> list[RangeAgain]:
     """What of the queues is to be read again.
 
     Args:
@@ -60,7 +71,7 @@ def planned(source: Source, queues: Iterable[Queue], positions: Positions, asked
         asked: the offsets or times.
 
     Raises:
-        QueueFailed: a queue was made anew: its offsets are other messages now.
+        QueueError: a queue was made anew: its offsets are other messages now.
         ValueError: the one queue that was asked for was never read, or no broker has it; the message says which are.
     """
     known = sorted(queue for queue in set(queues) if queue in positions)
@@ -70,30 +81,30 @@ def planned(source: Source, queues: Iterable[Queue], positions: Positions, asked
     found = []
     for queue in [asked.queue] if asked.queue else known:
         position, bounds = positions[queue], source.bounds(queue)
-        refuse_made_anew(source, queue, position, bounds)
+        raise_if_recreated(source, queue, position, bounds)
         start, end = asked.start, asked.end
         if asked.queue is None:
             start, end = source.offset_at(queue, asked.start), source.offset_at(queue, asked.end)
         first, after = max(start, bounds.min_offset), min(end, bounds.max_offset, position.next)
         if after > first:
-            found.append(Again(start, end, Range(queue, position.epoch, first, after)))
+            found.append(RangeAgain(start, end, Range(queue, position.epoch, first, after)))
     return found
 
 
-def as_plan(again: list[Again], books: Booked, planned_at: int) -> Plan:
+def as_plan(again: list[RangeAgain], committed: CommittedOffsets, planned_at: int) -> Plan:
     """The ranges as a plan that `raw.read` takes; the positions are those that are booked."""
-    steps = [Step(each.range, books.positions[each.range.queue], lag=0) for each in again]
-    return Plan(planned_at, steps, {}, dict(books.positions))
+    steps = [Step(each.range, committed.positions[each.range.queue], lag=0) for each in again]
+    return Plan(planned_at, steps, {}, dict(committed.positions))
 
 
-def counted(spark: SparkSession, again: list[Again], head: int) -> list[Again]:
+def counted(spark: SparkSession, again: list[RangeAgain], head: int) -> list[RangeAgain]:
     """The same with how many messages raw has of each."""
     there = spark.read.option("versionAsOf", head).table(RAW.full_name)
     return [replace(each, before=there.where(each.range.condition).count()) for each in again]
 
 
 def replace_in_raw(
-    spark: SparkSession, rows: DataFrame, again: list[Again], books: Booked, run_id: str
+    spark: SparkSession, rows: DataFrame, again: list[RangeAgain], committed: CommittedOffsets, run_id: str
 ) -> None:
     """Publish the rows in place of those that raw has of the same offsets: delete and append on one branch.
 
@@ -101,18 +112,18 @@ def replace_in_raw(
         spark: the session.
         rows: columns of raw; all messages of the ranges, read when an action runs.
         again: as `counted` returns it.
-        books: of raw, that the plan was made from.
+        committed: of raw, that the plan was made from.
         run_id: stands in the snapshot that is published.
 
     Raises:
-        publish.PublishRefused: another writer was first.
-        publish.AuditFailed: the branch does not hold exactly the offsets, or other rows are not as many as before.
+        publish.PublishConflictError: another writer was first.
+        publish.AuditError: the branch does not hold exactly the offsets, or other rows are not as many as before.
     """
     ranges = [each.range for each in again]
-    before = spark.read.option("versionAsOf", books.head).table(RAW.full_name)
-    parts = parts_of(within(before, ranges))
-    properties = {OFFSETS: to_json(books.positions), RUN_ID: run_id}
-    with publish.branch(spark, RAW, "reextract", books.head) as branch:
+    before = spark.read.option("versionAsOf", committed.head).table(RAW.full_name)
+    parts = parts_of(rows_in(before, ranges))
+    properties = {OFFSETS: to_json(committed.positions), RUN_ID: run_id}
+    with publish.branch(spark, RAW, "reextract", committed.head) as branch:
         if parts:
             spark.sql(
                 f"delete from {RAW.full_name}.branch_{branch} as t "
@@ -123,7 +134,7 @@ def replace_in_raw(
         publish.fast_forward(spark, RAW.full_name, branch)
 
 
-def _audit(spark: SparkSession, branch: str, again: list[Again], rows_before: int) -> None:
+def _audit(spark: SparkSession, branch: str, again: list[RangeAgain], rows_before: int) -> None:
     written = publish.on_branch(spark, RAW, branch)
     expected = rows_before
     wrong = []
@@ -143,6 +154,6 @@ def _audit(spark: SparkSession, branch: str, again: list[Again], rows_before: in
     if not wrong and (found := written.count()) != expected:
         wrong.append(f"{found} rows in all, {expected} were expected")
     if wrong:
-        raise publish.AuditFailed(
+        raise publish.AuditError(
             f"{RAW.full_name}: {'; '.join(wrong)}. Nothing was published; run the re-extraction again"
         )

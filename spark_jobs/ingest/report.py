@@ -9,7 +9,7 @@ from rich.table import Table
 
 from spark_jobs.ingest.plan import Plan
 from spark_jobs.ingest.raw import Stored, Written
-from spark_jobs.ingest.reextract import Again
+from spark_jobs.ingest.reextract import RangeAgain
 from spark_jobs.lake.offsets import Queue
 from spark_jobs.trace.replay import Replayed
 
@@ -110,7 +110,7 @@ def cluster_failed(cluster: str, error: Exception) -> None:
     _console.print(f"[bold red]failed[/] cluster {cluster}: {why}", highlight=False)
 
 
-def reextracted(done: list[Again], dry_run: bool) -> None:
+def reextracted(done: list[RangeAgain], dry_run: bool) -> None:
     """Print a line a queue of what was read again, or would be."""
     if not done:
         _console.print("the brokers have nothing of what was asked for: nothing to read again")

@@ -41,7 +41,7 @@ class Broker(Protocol):
         """The message at the offset; None where the broker has none there."""
 
 
-class QueueFailed(Exception):
+class QueueError(Exception):
     """A queue cannot be read on; nothing of it was skipped."""
 
 
@@ -76,10 +76,10 @@ def step(
     """The next at most `share` offsets of the queue, and where it stands after them; times in ms.
 
     Raises:
-        QueueFailed: the queue cannot be read on.
+        QueueError: the queue cannot be read on.
     """
     position = known or Position(next=bounds.min_offset)
-    refuse_made_anew(broker, queue, position, bounds)
+    raise_if_recreated(broker, queue, position, bounds)
     start = max(position.next, bounds.min_offset)
     gap = None
     # A queue that failed before anything of it was read has a position, and no history to have a gap in.
@@ -91,7 +91,7 @@ def step(
     if end > start:
         last = broker.message_at(queue, end - 1)
         if last is None:
-            raise QueueFailed(
+            raise QueueError(
                 f"queue {queue}: the broker says it has offsets {bounds.min_offset} to "
                 f"{bounds.max_offset - 1}, but has no message at {end - 1}. Nothing was read; the next run "
                 "tries again"
@@ -115,11 +115,11 @@ def step(
     )
 
 
-def refuse_made_anew(broker: Broker, queue: Queue, position: Position, bounds: Bounds) -> None:
+def raise_if_recreated(broker: Broker, queue: Queue, position: Position, bounds: Bounds) -> None:
     """Compare the last message read with what the broker has at its offset now.
 
     Raises:
-        QueueFailed: the topic was deleted and made anew since, even if it has grown past `next`; or only
+        QueueError: the topic was deleted and made anew since, even if it has grown past `next`; or only
             a slave answers, and it has not even got what was read already.
     """
     advice = (
@@ -132,20 +132,20 @@ def refuse_made_anew(broker: Broker, queue: Queue, position: Position, bounds: B
             f"{bounds.max_offset - 1}. "
         )
         if bounds.from_master:
-            raise QueueFailed(ends + advice)
-        raise QueueFailed(ends + "The master is away and its slave lags behind; start the master")
+            raise QueueError(ends + advice)
+        raise QueueError(ends + "The master is away and its slave lags behind; start the master")
     if position.store_time is None or position.next == 0:
         return
     if bounds.min_offset < position.next:
         there = broker.message_at(queue, position.next - 1)
         if there is None or not _same(there, position):
-            raise QueueFailed(
+            raise QueueError(
                 f"queue {queue}: the message at offset {position.next - 1} is another one. {advice}"
             )
     elif bounds.min_offset < bounds.max_offset:
         first = broker.message_at(queue, bounds.min_offset)
         if first is not None and first.store_time < position.store_time:
-            raise QueueFailed(
+            raise QueueError(
                 f"queue {queue}: the message at offset {bounds.min_offset} was stored before the one at "
                 f"{position.next - 1}, which was read. {advice}"
             )

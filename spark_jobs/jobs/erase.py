@@ -32,7 +32,7 @@ from spark_jobs.jobs.replay import replay_messages
 from spark_jobs.jobs.run import run_job
 from spark_jobs.lake import publish, tables
 from spark_jobs.lake.catalog import lake
-from spark_jobs.lake.offsets import booked
+from spark_jobs.lake.offsets import read_offsets
 from spark_jobs.lake.session import session
 from spark_jobs.maintenance.retention import dropped_before
 from spark_jobs.mart_build import branches, report
@@ -52,16 +52,16 @@ def erase(
 
     Raises:
         ValueError: no key, group or id can be so.
-        publish.PublishRefused, publish.AuditFailed: run it again.
+        publish.PublishConflictError, publish.AuditError: run it again.
     """
     text = rules.named(kind, text)
-    rule = rules.book(spark, settings, cluster, kind, text, run_id)
-    for attempt in publish.planning_again():
+    rule = rules.add_rule(spark, settings, cluster, kind, text, run_id)
+    for attempt in publish.retry_on_conflict():
         with attempt:
             done = erase_from_raw(spark, settings, rule, text, run_id)
     rules.add_counts(spark, rule, done.messages, done.records)
     replay_messages(spark, settings, rewritten_messages(spark, rule), run_id)
-    for attempt in publish.planning_again():
+    for attempt in publish.retry_on_conflict():
         with attempt:
             erase_from_events(spark, settings, rule, run_id)
     erase_from_ops(spark, rule)
@@ -103,7 +103,7 @@ def rebuild_marts(spark: SparkSession, settings: Settings, rule: Rule) -> bool:
     catalog = lake(settings)
     report.recovered(recover(spark, catalog))
     inputs = Inputs.of(
-        booked(spark, settings, tables.EVENTS),
+        read_offsets(spark, settings, tables.EVENTS),
         settings.limits,
         Published.of(settings),
         kept_from=dropped_before(settings, tables.EVENTS.name),

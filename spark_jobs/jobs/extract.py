@@ -18,7 +18,7 @@ from spark_jobs.ingest.brokers import TopicSource
 from spark_jobs.ingest.plan import Plan, plan, watch, without
 from spark_jobs.jobs.run import run_job
 from spark_jobs.lake import publish, tables
-from spark_jobs.lake.offsets import Positions, Queue, booked
+from spark_jobs.lake.offsets import Positions, Queue, read_offsets
 from spark_jobs.lake.session import session
 from spark_jobs.rocketmq.datasource import RocketMQDataSource
 from spark_jobs.rocketmq.errors import RocketMQError
@@ -57,7 +57,7 @@ def extract(
     A queue that cannot be read to its planned end is left out, and the others are read again without it.
     """
     spark.dataSource.register(RocketMQDataSource)
-    before = booked(spark, settings, tables.RAW)
+    before = read_offsets(spark, settings, tables.RAW)
     todo = planned(cluster, settings, before.positions)
     report.planned(todo)
     while todo.positions != before.positions:
@@ -85,7 +85,7 @@ def main(argv: list[str] | None = None) -> int:
     spark = session(f"extract {cluster.name}", settings)
     tables.ensure(spark)
     started = time.monotonic()
-    for attempt in publish.planning_again():
+    for attempt in publish.retry_on_conflict():
         with attempt:
             done, written = extract(spark, cluster, settings, args.run_id)
     report.extracted(done, written, time.monotonic() - started)

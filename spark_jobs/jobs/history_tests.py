@@ -41,7 +41,7 @@ def over_all_rows(spark: SparkSession, settings: Settings, run_id: str) -> Build
         "resource_type:seed",
     )
     run = Run(settings, datetime.now(UTC), spark, inputs.watermarks, tested)
-    run_checks.make(of_stage(settings, "history"), run, run_id)
+    run_checks.evaluate_and_notify(of_stage(settings, "history"), run, run_id)
     return tested
 
 

@@ -1,4 +1,4 @@
-"""Job: keep the tables as the policy says (`settings.UPKEEP`): retention, compaction, expiry, clean-up."""
+"""Job: keep the tables as the policy says (`settings.TABLE_POLICIES`): retention, compaction, expiry, clean-up."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from spark_jobs.lake import tables
 from spark_jobs.lake.catalog import lake
 from spark_jobs.lake.session import session
 from spark_jobs.maintenance import report
-from spark_jobs.maintenance.table import keep, tables_of
+from spark_jobs.maintenance.table import maintain_table, tables_of
 from spark_jobs.mart_build import publication
 from spark_jobs.settings import Settings
 
@@ -40,10 +40,10 @@ def main(argv: list[str] | None = None) -> int:
         publication.roll_forward(spark, lake(settings))
     started, now, done, failed = time.monotonic(), datetime.now(UTC), [], False
     checks = [check for pool in WAITING if args.pool in (None, pool) for check in WAITING[pool]]
-    with nullcontext() if args.dry_run else silences.opened(settings, checks, args.run_id):
+    with nullcontext() if args.dry_run else silences.maintenance_window(settings, checks, args.run_id):
         for name, policy in tables_of(spark, settings, args.pool):
             try:
-                done.append(keep(spark, settings, name, policy, now, args.run_id, args.dry_run))
+                done.append(maintain_table(spark, settings, name, policy, now, args.run_id, args.dry_run))
             except Exception as error:  # whatever it is: the other tables are kept all the same
                 raise_if_fatal(error)
                 report_failure(error)

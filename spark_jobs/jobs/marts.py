@@ -17,7 +17,7 @@ from spark_jobs.checks.registry import of_stage
 from spark_jobs.jobs.run import run_job
 from spark_jobs.lake import tables
 from spark_jobs.lake.catalog import lake, rewrites_since
-from spark_jobs.lake.offsets import booked
+from spark_jobs.lake.offsets import read_offsets
 from spark_jobs.lake.session import session
 from spark_jobs.maintenance.retention import dropped_before
 from spark_jobs.mart_build import report
@@ -42,7 +42,7 @@ def gate(run: Run, run_id: str, events: int | None = None) -> Callable[[Build, s
     def audit(built: Build, branch: str) -> list[str]:
         checks = of_stage(run.settings, "gate")
         checks += [each for each in of_stage(run.settings, "merge") if each.kind == "integrity"]
-        found, _ = run_checks.make(
+        found, _ = run_checks.evaluate_and_notify(
             checks, replace(run, now=datetime.now(UTC), build=built, branch=branch), run_id
         )
         rewritten = rewrites_since(run.settings, tables.EVENTS, events) if events is not None else []
@@ -81,7 +81,7 @@ def build(settings: Settings, full_refresh: bool, run_id: str) -> int:
     tables.ensure(spark)
     report.recovered(recover(spark, catalog))
     published = Published.of(settings)
-    events = booked(spark, settings, tables.EVENTS)
+    events = read_offsets(spark, settings, tables.EVENTS)
     inputs = Inputs.of(
         events,
         settings.limits,
@@ -95,7 +95,7 @@ def build(settings: Settings, full_refresh: bool, run_id: str) -> int:
     run = Run(settings, datetime.now(UTC), spark, inputs.watermarks)
     if inputs.adds_nothing_to(published) and not full_refresh:
         report.nothing_new(inputs)
-        run_checks.make(of_stage(settings, "marts"), run, run_id)
+        run_checks.evaluate_and_notify(of_stage(settings, "marts"), run, run_id)
         return 0
     report.reading(inputs)
     built = build_and_publish(
@@ -105,7 +105,7 @@ def build(settings: Settings, full_refresh: bool, run_id: str) -> int:
         report.refused(built, str(state))
         return 1
     report.published(built, row_counts(catalog, built.tables), time.monotonic() - started)
-    run_checks.make(of_stage(settings, "marts"), replace(run, now=datetime.now(UTC)), run_id)
+    run_checks.evaluate_and_notify(of_stage(settings, "marts"), replace(run, now=datetime.now(UTC)), run_id)
     return 0
 
 

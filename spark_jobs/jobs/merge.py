@@ -16,7 +16,7 @@ from spark_jobs.checks.registry import of_stage
 from spark_jobs.ingest import report
 from spark_jobs.jobs.run import run_job
 from spark_jobs.lake import publish, tables
-from spark_jobs.lake.offsets import booked
+from spark_jobs.lake.offsets import read_offsets
 from spark_jobs.lake.session import session
 from spark_jobs.settings import Settings
 from spark_jobs.trace.merge import merge, pending
@@ -24,8 +24,8 @@ from spark_jobs.trace.merge import merge, pending
 
 def merge_pending(spark: SparkSession, settings: Settings, run_id: str) -> int:
     """Publish the records of all messages that raw has and events has not; returns their number."""
-    raw = booked(spark, settings, tables.RAW).positions
-    events = booked(spark, settings, tables.EVENTS)
+    raw = read_offsets(spark, settings, tables.RAW).positions
+    events = read_offsets(spark, settings, tables.EVENTS)
     if raw == events.positions:
         return 0
     return merge(spark, pending(raw, events.positions), raw, events, settings.limits, run_id)
@@ -33,7 +33,7 @@ def merge_pending(spark: SparkSession, settings: Settings, run_id: str) -> int:
 
 def merge_all(spark: SparkSession, settings: Settings, run_id: str) -> int:
     """`merge_pending`, planned again while another writer is first."""
-    for attempt in publish.planning_again():
+    for attempt in publish.retry_on_conflict():
         with attempt:
             records = merge_pending(spark, settings, run_id)
     return records
@@ -49,7 +49,9 @@ def main(argv: list[str] | None = None) -> int:
     started = time.monotonic()
     records = merge_all(spark, settings, args.run_id)
     report.merged(records, time.monotonic() - started)
-    run_checks.make(of_stage(settings, "merge"), Run(settings, datetime.now(UTC), spark), args.run_id)
+    run_checks.evaluate_and_notify(
+        of_stage(settings, "merge"), Run(settings, datetime.now(UTC), spark), args.run_id
+    )
     return 0
 
 

@@ -22,42 +22,54 @@ from spark_jobs.erasure.bodies import without_erased
 from spark_jobs.erasure.rules import rules_of
 from spark_jobs.ingest import raw, report
 from spark_jobs.ingest.brokers import TopicSource
-from spark_jobs.ingest.reextract import Again, Asked, as_plan, counted, planned, replace_in_raw
+from spark_jobs.ingest.reextract import (
+    RangeAgain,
+    ReextractRequest,
+    as_plan,
+    counted,
+    planned,
+    replace_in_raw,
+)
 from spark_jobs.jobs.replay import WAITING, moment, replay_messages
 from spark_jobs.jobs.run import raise_if_fatal, report_failure, run_job
 from spark_jobs.lake import publish, tables
-from spark_jobs.lake.offsets import Queue, booked, within
+from spark_jobs.lake.offsets import Queue, read_offsets, rows_in
 from spark_jobs.lake.session import session
 from spark_jobs.rocketmq.datasource import RocketMQDataSource
 from spark_jobs.settings import Cluster, Settings
 
 
 def reextract(
-    spark: SparkSession, settings: Settings, cluster: Cluster, asked: Asked, run_id: str, dry_run: bool
-) -> list[Again]:
+    spark: SparkSession,
+    settings: Settings,
+    cluster: Cluster,
+    asked: ReextractRequest,
+    run_id: str,
+    dry_run: bool,
+) -> list[RangeAgain]:
     """Plan, read, audit and publish once, in raw alone; returns what was read again, or would be.
 
     Raises:
-        RocketMQError, QueueFailed: a broker cannot be asked; nothing is changed.
-        publish.PublishRefused, publish.AuditFailed: as of `replace_in_raw`.
+        RocketMQError, QueueError: a broker cannot be asked; nothing is changed.
+        publish.PublishConflictError, publish.AuditError: as of `replace_in_raw`.
     """
     spark.dataSource.register(RocketMQDataSource)
-    books = booked(spark, settings, tables.RAW)
-    if books.head is None:
+    committed = read_offsets(spark, settings, tables.RAW)
+    if committed.head is None:
         return []  # nothing was ever read
     with TopicSource(cluster, settings.extract) as source:
         queues = [queue for topic in cluster.topics for queue in source.queues(topic)]
-        again = planned(source, queues, books.positions, asked)
-    again = counted(spark, again, books.head)
+        again = planned(source, queues, committed.positions, asked)
+    again = counted(spark, again, committed.head)
     if again and not dry_run:
-        plan = as_plan(again, books, int(time.time() * 1000))
+        plan = as_plan(again, committed, int(time.time() * 1000))
         rows = raw.read(spark, cluster, plan, settings, run_id)
         rows = without_erased(rows, rules_of(settings, cluster.name))
-        replace_in_raw(spark, rows, again, books, run_id)
+        replace_in_raw(spark, rows, again, committed, run_id)
     return again
 
 
-def asked_for(args: argparse.Namespace, parser: argparse.ArgumentParser) -> Asked:
+def request_from(args: argparse.Namespace, parser: argparse.ArgumentParser) -> ReextractRequest:
     """What the arguments ask for; the parser ends the job where they make no sense."""
     times, offsets = (args.start, args.end), (args.queue, args.from_offset, args.to_offset)
     by_time = None not in times and not any(each is not None for each in offsets)
@@ -70,7 +82,7 @@ def asked_for(args: argparse.Namespace, parser: argparse.ArgumentParser) -> Aske
         start, end = args.from_offset, args.to_offset
     if start >= end:
         parser.error(f"the start is not before the end: {start}, {end}")
-    return Asked(start, end, None if by_time else args.queue)
+    return ReextractRequest(start, end, None if by_time else args.queue)
 
 
 def _given(kind: Callable[[str], Any]) -> Callable[[str], Any]:
@@ -109,7 +121,7 @@ def arguments() -> argparse.ArgumentParser:
 def main(argv: list[str] | None = None) -> int:
     parser = arguments()
     args = parser.parse_args(argv)
-    asked = asked_for(args, parser)
+    asked = request_from(args, parser)
     settings = Settings()
     name = asked.queue.cluster if asked.queue else args.cluster
     try:
@@ -123,8 +135,8 @@ def main(argv: list[str] | None = None) -> int:
     failed = False
     for cluster in clusters:
         try:
-            with silences.opened(settings, WAITING, args.run_id):
-                for attempt in publish.planning_again():
+            with silences.maintenance_window(settings, WAITING, args.run_id):
+                for attempt in publish.retry_on_conflict():
                     with attempt:
                         again = reextract(spark, settings, cluster, asked, args.run_id, args.dry_run)
         except ValueError as error:
@@ -137,7 +149,7 @@ def main(argv: list[str] | None = None) -> int:
             continue
         report.reextracted(again, args.dry_run)
         if again and not args.dry_run:
-            messages = within(spark.table(tables.RAW.full_name), [each.range for each in again])
+            messages = rows_in(spark.table(tables.RAW.full_name), [each.range for each in again])
             report.replayed(replay_messages(spark, settings, messages, args.run_id, WAITING), dry_run=False)
     return 1 if failed else 0
 

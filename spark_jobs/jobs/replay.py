@@ -19,7 +19,7 @@ from spark_jobs.alerts import silences
 from spark_jobs.ingest import report
 from spark_jobs.jobs.run import run_job
 from spark_jobs.lake import publish, tables
-from spark_jobs.lake.offsets import booked
+from spark_jobs.lake.offsets import read_offsets
 from spark_jobs.lake.session import session
 from spark_jobs.maintenance.retention import dropped_before
 from spark_jobs.settings import Settings
@@ -49,14 +49,14 @@ def replay_all(
     if gone > start:
         report.dropped(gone)
         start = gone
-    if booked(spark, settings, tables.EVENTS).head is None:
+    if read_offsets(spark, settings, tables.EVENTS).head is None:
         return []  # nothing was ever merged
     done = []
     for begin, until in days_between(spark, start, end, among):
-        with silences.opened(settings, waiting, run_id) if waiting else nullcontext():
-            for attempt in publish.planning_again():
+        with silences.maintenance_window(settings, waiting, run_id) if waiting else nullcontext():
+            for attempt in publish.retry_on_conflict():
                 with attempt:
-                    events = booked(spark, settings, tables.EVENTS)
+                    events = read_offsets(spark, settings, tables.EVENTS)
                     found = replay(spark, begin, until, events, settings.limits, run_id, dry_run, among)
         report.replayed_day(found)
         done.append(found)

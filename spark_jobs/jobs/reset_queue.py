@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from spark_jobs.jobs.run import run_job
 from spark_jobs.lake import publish, tables
-from spark_jobs.lake.offsets import OFFSETS, RUN_ID, Position, Queue, booked, to_json
+from spark_jobs.lake.offsets import OFFSETS, RUN_ID, Position, Queue, read_offsets, to_json
 from spark_jobs.lake.session import session
 from spark_jobs.settings import Settings
 
@@ -25,17 +25,17 @@ def reset(spark: SparkSession, settings: Settings, queue: Queue) -> Position:
 
     Raises:
         ValueError: no such queue was ever read; the message names those that were.
-        publish.PublishRefused: an extraction published meanwhile.
+        publish.PublishConflictError: an extraction published meanwhile.
     """
-    books = booked(spark, settings, tables.RAW)
-    positions = dict(books.positions)
+    committed = read_offsets(spark, settings, tables.RAW)
+    positions = dict(committed.positions)
     if queue not in positions:
         known = ", ".join(map(str, sorted(positions))) or "none"
         raise ValueError(f"queue {queue} was never read; known are: {known}")
     before = positions[queue]
     positions[queue] = Position(next=0, epoch=before.epoch + 1, complete_to=before.complete_to)
     nothing = spark.createDataFrame([], tables.RAW.schema)
-    with publish.branch(spark, tables.RAW, "reset", books.head) as branch:
+    with publish.branch(spark, tables.RAW, "reset", committed.head) as branch:
         properties = {OFFSETS: to_json(positions), RUN_ID: f"reset {uuid.uuid4().hex}"}
         publish.append(nothing, tables.RAW, branch, properties)
         publish.fast_forward(spark, tables.RAW.full_name, branch)
@@ -51,7 +51,7 @@ def main(argv: list[str] | None = None) -> int:
     tables.ensure(spark)
     try:
         queue = Queue.parse(args.queue)
-        for attempt in publish.planning_again():
+        for attempt in publish.retry_on_conflict():
             with attempt:
                 position = reset(spark, settings, queue)
     except ValueError as error:

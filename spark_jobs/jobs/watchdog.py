@@ -12,9 +12,9 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 
 from spark_jobs.alerts import file_store, resend, run_checks
-from spark_jobs.alerts.notify import NotKept, Told, remind, tell, utc_now
-from spark_jobs.alerts.sinks.http import NotDelivered, request
-from spark_jobs.alerts.timeout import within
+from spark_jobs.alerts.notify import NotifyResult, StateNotSavedError, notify, remind, utc_now
+from spark_jobs.alerts.sinks.http import DeliveryError, request
+from spark_jobs.alerts.timeout import time_limit
 from spark_jobs.checks.check import Measured, Run, Stage, judge
 from spark_jobs.checks.registry import BY_NAME, of_stage
 from spark_jobs.jobs.run import describe, run_job
@@ -40,10 +40,10 @@ def watch(settings: Settings, now: datetime, run_id: str) -> list[str]:
     run, wrong = Run(settings, now), list[str]()
     for stage in STAGES:
         try:
-            with within(SECONDS):
-                _, told = run_checks.make(of_stage(settings, stage), run, run_id)
-            wrong += _undelivered(told)
-        except NotKept as error:
+            with time_limit(SECONDS):
+                _, result = run_checks.evaluate_and_notify(of_stage(settings, stage), run, run_id)
+            wrong += _undelivered(result)
+        except StateNotSavedError as error:
             wrong.append(_text(error))
         except Exception as error:  # whatever it is, somebody must hear of it
             wrong.append(_text(error))
@@ -56,14 +56,14 @@ def watch(settings: Settings, now: datetime, run_id: str) -> list[str]:
     itself = judge(BY_NAME["watchdog"], [Measured(None, len(wrong), "; ".join(wrong) or "well")], settings)
     file = resend.of_the_watchdog(settings)
     try:
-        with within(SECONDS):
-            wrong += _undelivered(tell(partial(file_store.change, file), [itself], settings, now))
+        with time_limit(SECONDS):
+            wrong += _undelivered(notify(partial(file_store.change, file), [itself], settings, now))
     except Exception as error:
         wrong.append(_text(error))
     if settings.alerts.heartbeat_url and not wrong:
         try:
             request("GET", settings.alerts.heartbeat_url)
-        except NotDelivered as error:
+        except DeliveryError as error:
             wrong.append(f"heartbeat: {error}")
     resend.save_last_run(settings, utc_now())
     return wrong
@@ -72,7 +72,7 @@ def watch(settings: Settings, now: datetime, run_id: str) -> list[str]:
 def _is_new(settings: Settings, now: datetime) -> bool:
     """There are no tables, and not for long: the first ingest makes them."""
     try:
-        with within(SECONDS / 4):
+        with time_limit(SECONDS / 4):
             if lake(settings).table_exists(CHECK_RESULTS.name):
                 return False
         first = settings.home / "watchdog" / "first_look"
@@ -89,8 +89,8 @@ def _text(error: Exception) -> str:
     return describe(error) or f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0][:500]}"
 
 
-def _undelivered(told: Told) -> list[str]:
-    return [f"sink {name} was not told: {why}" for name, why in told.undelivered.items()]
+def _undelivered(result: NotifyResult) -> list[str]:
+    return [f"sink {name} was not told: {why}" for name, why in result.undelivered.items()]
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -18,7 +18,7 @@ from spark_jobs.lake.damaged_files import DamagedTableError, damaged_file
 from spark_jobs.lake.tables import Table
 from spark_jobs.settings import CATALOG, Settings
 
-OURS = "trace."  # what the names of our snapshot properties begin with
+PROPERTY_PREFIX = "trace."  # what the names of our snapshot properties begin with
 
 
 def lake(settings: Settings) -> Catalog:
@@ -56,7 +56,7 @@ class SqlLake(SqlCatalog):
             raise DamagedTableError(f"{what} ({type(error).__name__}: {why})") from error
 
 
-def committing() -> Retrying:
+def retry_commit() -> Retrying:
     """Attempts of a commit with pyiceberg that another writer was before: load the table anew in each."""
     return Retrying(
         retry=retry_if_exception_type((CommitFailedException, ValidationException)),
@@ -98,7 +98,7 @@ def newest_summary(settings: Settings, table_name: str, name: str) -> dict[str, 
     return _newest_summary(metadata, lambda summary: name in summary)
 
 
-def books(settings: Settings, table: str) -> dict[str, str]:
+def trace_properties(settings: Settings, table: str) -> dict[str, str]:
     """Our properties (`trace.…`) of the newest snapshot on main that carries any; empty if none does.
 
     Args:
@@ -106,8 +106,8 @@ def books(settings: Settings, table: str) -> dict[str, str]:
         table: its name without the catalog.
     """
     metadata = lake(settings).load_table(table)
-    summary = _newest_summary(metadata, lambda found: any(name.startswith(OURS) for name in found))
-    return {name: value for name, value in summary.items() if name.startswith(OURS)}
+    summary = _newest_summary(metadata, lambda found: any(name.startswith(PROPERTY_PREFIX) for name in found))
+    return {name: value for name, value in summary.items() if name.startswith(PROPERTY_PREFIX)}
 
 
 def _newest_summary(

@@ -89,7 +89,7 @@ def watermarks(positions: Positions) -> dict[str, int]:
 
 
 @dataclass(frozen=True)
-class Booked:
+class CommittedOffsets:
     """What the newest snapshot on main that carries books says.
 
     Attributes:
@@ -103,7 +103,7 @@ class Booked:
     head: int | None = None
 
 
-def booked(spark: SparkSession, settings: Settings, table: Table) -> Booked:
+def read_offsets(spark: SparkSession, settings: Settings, table: Table) -> CommittedOffsets:
     """The books of a table's main branch: from the newest snapshot that carries them.
 
     Compaction and the like write snapshots without books. Where no live snapshot has them, they
@@ -113,11 +113,11 @@ def booked(spark: SparkSession, settings: Settings, table: Table) -> Booked:
     main = head(settings, table)
     summary = summary_with(settings, table, OFFSETS)
     if summary:
-        return Booked(from_json(summary[OFFSETS]), int(summary.get(CHANGE_SEQ, 0)), main)
+        return CommittedOffsets(from_json(summary[OFFSETS]), int(summary.get(CHANGE_SEQ, 0)), main)
     return replace(_rebuilt(spark, table), head=main)
 
 
-def _rebuilt(spark: SparkSession, table: Table) -> Booked:
+def _rebuilt(spark: SparkSession, table: Table) -> CommittedOffsets:
     keys = ["cluster", "trace_topic", "broker", "queue_id"]
     crc = "body_crc" if table == RAW else "cast(null as int)"
     last = F.expr(f"max(struct(epoch, queue_offset, store_time, {crc} as crc))")
@@ -137,7 +137,7 @@ def _rebuilt(spark: SparkSession, table: Table) -> Booked:
         _add_gaps(spark, positions)
     if table == EVENTS:
         change_seq = spark.table(table.full_name).agg(F.max("change_seq")).collect()[0][0] or 0
-    return Booked(positions, change_seq)
+    return CommittedOffsets(positions, change_seq)
 
 
 def _add_gaps(spark: SparkSession, positions: Positions) -> None:
@@ -179,7 +179,7 @@ def quoted(text: str) -> str:
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
-def within(frame: DataFrame, ranges: list[Range]) -> DataFrame:
+def rows_in(frame: DataFrame, ranges: list[Range]) -> DataFrame:
     """The rows of `frame` (raw or events) that lie in the ranges; none for no ranges."""
     # As text: hundreds of ranges as columns are tens of thousands of calls into the JVM.
     return frame.where(" or ".join(f"({each.condition})" for each in ranges) or "false")

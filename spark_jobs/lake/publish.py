@@ -23,11 +23,11 @@ ATTEMPTS = 3
 _MADE = "%Y%m%d%H%M%S"
 
 
-class PublishRefused(Exception):
+class PublishConflictError(Exception):
     """Another writer published first; nothing of ours is on main. Plan again from the new main."""
 
 
-class AuditFailed(Exception):
+class AuditError(Exception):
     """What stands on the branch is not what was planned; it was not published."""
 
 
@@ -43,14 +43,14 @@ def branch(spark: SparkSession, table: Table, purpose: str, base: int | None) ->
         spark: the session.
         table: the table to publish to.
         purpose: begins the branch's name.
-        base: `Booked.head` of the books that the plan was made from.
+        base: `CommittedOffsets.head` of the books that the plan was made from.
 
     Raises:
-        PublishRefused: the table had no snapshot to start from. It has one now: plan again.
+        PublishConflictError: the table had no snapshot to start from. It has one now: plan again.
     """
     if base is None:
         spark.createDataFrame([], table.schema).writeTo(table.full_name).append()
-        raise PublishRefused(f"{table.full_name} had no main yet")
+        raise PublishConflictError(f"{table.full_name} had no main yet")
     name = f"{purpose}_{datetime.now(UTC):{_MADE}}_{uuid.uuid4().hex[:12]}"
     _move_refs(spark, f"alter table {table.full_name} create branch {name} as of version {base}")
     try:
@@ -84,7 +84,7 @@ def append(rows: DataFrame, table: Table, branch_name: str, properties: dict[str
 
 
 @contextmanager
-def committing_with(spark: SparkSession, properties: dict[str, str]) -> Iterator[None]:
+def commit_with_properties(spark: SparkSession, properties: dict[str, str]) -> Iterator[None]:
     """Within it, the snapshot of every MERGE, INSERT and DELETE carries the properties."""
     conf = {f"spark.sql.iceberg.snapshot-property.{key}": value for key, value in properties.items()}
     for key, value in conf.items():
@@ -109,13 +109,13 @@ def fast_forward(spark: SparkSession, table: str, branch_name: str) -> None:
         branch_name: of the branch.
 
     Raises:
-        PublishRefused: main has moved since the branch was made.
+        PublishConflictError: main has moved since the branch was made.
     """
     try:
         _move_refs(spark, f"call lake.system.fast_forward('{table}', 'main', '{branch_name}')")
     except (PySparkException, Py4JJavaError) as error:
         if "not an ancestor" in str(error):
-            raise PublishRefused(f"{table}: main moved while {branch_name} was written") from error
+            raise PublishConflictError(f"{table}: main moved while {branch_name} was written") from error
         raise
 
 
@@ -124,12 +124,12 @@ def _move_refs(spark: SparkSession, statement: str) -> None:
 
     Each attempt looks at main anew, so a fast-forward stays a compare-and-set.
     """
-    for attempt in committing():
+    for attempt in retry_commit():
         with attempt:
             spark.sql(statement).collect()
 
 
-def committing() -> Retrying:
+def retry_commit() -> Retrying:
     """Attempts of a commit that Iceberg does not try again by itself, or not often enough, as another one came between.
 
     It fails with CommitFailedException then, having changed nothing; each attempt must look at the table anew.
@@ -146,10 +146,12 @@ def _is_conflict(error: BaseException) -> bool:
     return "CommitFailedException" in str(error)
 
 
-def planning_again() -> Retrying:
+def retry_on_conflict() -> Retrying:
     """Call the whole of plan, write, audit, publish again when another writer was first, be it on the branch."""
     return Retrying(
-        retry=retry_if_exception(lambda error: isinstance(error, PublishRefused) or _is_conflict(error)),
+        retry=retry_if_exception(
+            lambda error: isinstance(error, PublishConflictError) or _is_conflict(error)
+        ),
         stop=stop_after_attempt(ATTEMPTS),
         wait=wait_random(0.1, 2),
         reraise=True,

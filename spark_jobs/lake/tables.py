@@ -50,7 +50,7 @@ def _columns(*rows: tuple[str, str, str]) -> tuple[Column, ...]:
     return tuple(Column(*row) for row in rows)
 
 
-_PLACE = (
+_RECORD_KEY = (
     ("cluster", "string", "name of the RocketMQ cluster in the settings"),
     ("trace_topic", "string", "topic that the trace message was read from"),
     ("broker", "string", "broker name"),
@@ -63,7 +63,7 @@ RAW = Table(
     "raw.trace_messages",
     "One row a trace message, as the broker stored it; append-only.",
     _columns(
-        *_PLACE,
+        *_RECORD_KEY,
         ("store_time", "timestamp", "when the broker stored the message (broker's clock), UTC"),
         ("born_time", "timestamp", "when the client sent the message (client's clock), UTC"),
         ("born_host", "string", "client's address, ip:port"),
@@ -91,7 +91,7 @@ EVENTS = Table(
     "One row a trace record, valid or Invalid. Its identity is its place: "
     "(cluster, trace_topic, broker, queue_id, epoch, queue_offset, record_index).",
     _columns(
-        *_PLACE,
+        *_RECORD_KEY,
         ("record_index", "int", "0-based place of the record in the message's body; gaps are allowed"),
         ("store_time", "timestamp", "when the broker stored the trace message, UTC"),
         ("born_host", "string", "address of the client that wrote the trace, ip:port"),
@@ -165,7 +165,7 @@ REPLACED_RECORDS = Table(
     "ops.replaced_records",
     "One row a record that a replay replaced, with what the models find it by: what they made of it is computed anew.",
     _columns(
-        *_PLACE,
+        *_RECORD_KEY,
         ("record_index", "int", "place of the record in the message's body, as it was"),
         ("store_time", "timestamp", "when the broker stored the trace message, UTC"),
         ("record_type", "string", "as it was"),

@@ -1,1 +1,1 @@
-"""Upkeep of the tables: few files, few snapshots, nothing older than it may be. `settings.UPKEEP` is the policy."""
+"""TablePolicy of the tables: few files, few snapshots, nothing older than it may be. `settings.TABLE_POLICIES` is the policy."""

@@ -17,7 +17,7 @@ from spark_jobs.lake.offsets import RUN_ID
 from spark_jobs.lake.session import CATALOG
 from spark_jobs.lake.tables import Column, Table
 from spark_jobs.maintenance.state import MB, SMALL
-from spark_jobs.settings import Settings, Upkeep
+from spark_jobs.settings import Settings, TablePolicy
 
 
 @dataclass(frozen=True)
@@ -29,18 +29,20 @@ class Compacted:
     into: int = 0
 
 
-def compact(spark: SparkSession, settings: Settings, name: str, policy: Upkeep, run_id: str) -> Compacted:
+def compact(
+    spark: SparkSession, settings: Settings, name: str, policy: TablePolicy, run_id: str
+) -> Compacted:
     """Rewrite the partitions of a table that have enough small files, sorted where the table is.
 
     Raises:
-        publish.PublishRefused: another writer was first; nothing is changed.
-        publish.AuditFailed: the branch has another number of rows than main.
+        publish.PublishConflictError: another writer was first; nothing is changed.
+        publish.AuditError: the branch has another number of rows than main.
     """
     table = _table(spark, name)
     head = catalog.head(settings, table)
     if head is None:
         return Compacted()
-    properties = catalog.books(settings, name) | {RUN_ID: run_id}
+    properties = catalog.trace_properties(settings, name) | {RUN_ID: run_id}
     with publish.branch(spark, table, "compact", head) as branch:
         loaded = _loaded(spark, table)
         action = _actions(spark).rewriteDataFiles(loaded).toBranch(branch)
@@ -75,26 +77,26 @@ def rewrite_manifests(spark: SparkSession, settings: Settings, name: str, run_id
     table = _table(spark, name)
     before = spark.table(f"{table.full_name}.manifests").count()
     if before:
-        for attempt in publish.committing():
+        for attempt in publish.retry_commit():
             with attempt:
                 _actions(spark).rewriteManifests(_loaded(spark, table)).execute()
-        carry_books(spark, settings, name, run_id)
+        carry_offsets(spark, settings, name, run_id)
     return before
 
 
-def carry_books(spark: SparkSession, settings: Settings, name: str, run_id: str) -> None:
+def carry_offsets(spark: SparkSession, settings: Settings, name: str, run_id: str) -> None:
     """Publish the books again where main's newest snapshot carries none: older ones may be expired then."""
-    for attempt in publish.planning_again():
+    for attempt in publish.retry_on_conflict():
         with attempt:
             table = _table(spark, name)
             snapshot = catalog.lake(settings).load_table(name).current_snapshot()
-            books = catalog.books(settings, name)
+            committed = catalog.trace_properties(settings, name)
             carried = snapshot.summary.additional_properties if snapshot and snapshot.summary else {}
-            if snapshot is None or books.items() <= carried.items():
+            if snapshot is None or committed.items() <= carried.items():
                 return
             with publish.branch(spark, table, "carry", snapshot.snapshot_id) as branch:
                 nothing = spark.table(table.full_name).limit(0)
-                publish.append(nothing, table, branch, books | {RUN_ID: run_id})
+                publish.append(nothing, table, branch, committed | {RUN_ID: run_id})
                 publish.fast_forward(spark, table.full_name, branch)
 
 
@@ -108,7 +110,7 @@ def _audit(spark: SparkSession, table: Table, branch: str, head: int) -> None:
     before = spark.read.option("versionAsOf", head).table(table.full_name).count()
     after = publish.on_branch(spark, table, branch).count()
     if before != after:
-        raise publish.AuditFailed(
+        raise publish.AuditError(
             f"{table.full_name}: {before} rows before the compaction, {after} on branch {branch} after it. "
             "Nothing was published; the table is as it was"
         )

@@ -28,7 +28,7 @@ def expire_snapshots(spark: SparkSession, table: str, older_than: datetime, keep
 
     What a branch is at stays, whatever its age, so a publication that is under way loses nothing.
     """
-    for attempt in publish.committing():
+    for attempt in publish.retry_commit():
         with attempt:
             done = spark.sql(
                 f"call {CATALOG}.system.expire_snapshots(table => '{CATALOG}.{table}', "
@@ -54,7 +54,7 @@ def keep_few_metadata_files(spark: SparkSession, table: str) -> None:
     if METADATA.items() <= {row.key: row.value for row in rows}.items():
         return
     listed = ", ".join(f"'{key}'='{value}'" for key, value in METADATA.items())
-    for attempt in publish.committing():
+    for attempt in publish.retry_commit():
         with attempt:
             spark.sql(f"alter table {CATALOG}.{table} set tblproperties ({listed})")
 

@@ -6,12 +6,12 @@ from rich.console import Console
 from rich.table import Table
 
 from spark_jobs.maintenance.state import MB
-from spark_jobs.maintenance.table import Kept
+from spark_jobs.maintenance.table import MaintenanceResult
 
 _console = Console(stderr=True, width=150)
 
 
-def kept(done: list[Kept], dry_run: bool, seconds: float) -> None:
+def kept(done: list[MaintenanceResult], dry_run: bool, seconds: float) -> None:
     """Print what each table holds and what was done to it, or would be."""
     table = Table(title="would be done" if dry_run else "done", title_justify="left")
     table.add_column("table")

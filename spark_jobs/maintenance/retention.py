@@ -8,14 +8,14 @@ from datetime import UTC, datetime, timedelta
 from pyspark.sql import SparkSession
 
 from spark_jobs.lake import catalog, publish
-from spark_jobs.lake.offsets import RUN_ID, booked, within
+from spark_jobs.lake.offsets import RUN_ID, read_offsets, rows_in
 from spark_jobs.lake.session import CATALOG
 from spark_jobs.lake.tables import ALL, EVENTS, RAW, RETENTION
-from spark_jobs.settings import Settings, Upkeep
+from spark_jobs.settings import Settings, TablePolicy
 from spark_jobs.trace.merge import pending
 
 
-class NotMerged(Exception):
+class NotMergedError(Exception):
     """Messages that raw would drop are not in events yet."""
 
 
@@ -38,7 +38,7 @@ def drop_old_rows(
     spark: SparkSession,
     settings: Settings,
     name: str,
-    policy: Upkeep,
+    policy: TablePolicy,
     now: datetime,
     run_id: str,
     dry_run: bool = False,
@@ -48,8 +48,8 @@ def drop_old_rows(
     Rows without a time stay. Positions and `change_seq` stay as they are.
 
     Raises:
-        NotMerged: raw would drop messages that events does not have.
-        publish.PublishRefused: another writer was first; nothing is dropped.
+        NotMergedError: raw would drop messages that events does not have.
+        publish.PublishConflictError: another writer was first; nothing is dropped.
     """
     if policy.retention_days is None:
         return None
@@ -64,9 +64,9 @@ def drop_old_rows(
     if dry_run:
         return Dropped(before, rows)
     if table == RAW:
-        _refuse_unmerged(spark, settings, old)
-    properties = catalog.books(settings, name) | {RUN_ID: run_id}
-    _book(spark, name, before, rows, now, run_id)
+        _raise_if_unmerged(spark, settings, old)
+    properties = catalog.trace_properties(settings, name) | {RUN_ID: run_id}
+    _record_retention(spark, name, before, rows, now, run_id)
     with publish.branch(spark, table, "retention", head) as branch:
         spark.sql(f"delete from {CATALOG}.{name}.branch_{branch} where {old}")
         # A delete of whole files carries no properties of ours.
@@ -75,17 +75,21 @@ def drop_old_rows(
     return Dropped(before, rows)
 
 
-def _refuse_unmerged(spark: SparkSession, settings: Settings, old: str) -> None:
-    todo = pending(booked(spark, settings, RAW).positions, booked(spark, settings, EVENTS).positions)
-    lost = within(spark.table(RAW.full_name), todo).where(old).count()
+def _raise_if_unmerged(spark: SparkSession, settings: Settings, old: str) -> None:
+    todo = pending(
+        read_offsets(spark, settings, RAW).positions, read_offsets(spark, settings, EVENTS).positions
+    )
+    lost = rows_in(spark.table(RAW.full_name), todo).where(old).count()
     if lost:
-        raise NotMerged(
+        raise NotMergedError(
             f"{RAW.full_name}: {lost} messages are old enough to be dropped and are not in {EVENTS.full_name} yet. "
             "Nothing was dropped; run the merge (DAG trace_ingest) first"
         )
 
 
-def _book(spark: SparkSession, name: str, before: datetime, rows: int, now: datetime, run_id: str) -> None:
+def _record_retention(
+    spark: SparkSession, name: str, before: datetime, rows: int, now: datetime, run_id: str
+) -> None:
     """Merged by table and time: to try again books nothing twice."""
     spark.sql(
         f"""

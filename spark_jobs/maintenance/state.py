@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from spark_jobs.lake import catalog
 from spark_jobs.lake.publish import made_at
 from spark_jobs.lake.session import CATALOG
-from spark_jobs.settings import Settings, Upkeep
+from spark_jobs.settings import Settings, TablePolicy
 
 MB = 1024 * 1024
 # Iceberg's own share: a file below it is small.
@@ -45,7 +45,9 @@ class State:
     left_branches: tuple[str, ...]
 
 
-def state_of(spark: SparkSession, settings: Settings, table: str, policy: Upkeep, now: datetime) -> State:
+def state_of(
+    spark: SparkSession, settings: Settings, table: str, policy: TablePolicy, now: datetime
+) -> State:
     """Look at a table (its name without the catalog) at a time."""
     metadata = catalog.lake(settings).load_table(table)
     return State(
@@ -66,7 +68,7 @@ def is_left_behind(branch: str, before: datetime) -> bool:
     return made is not None and made < before
 
 
-def _files(spark: SparkSession, table: str, policy: Upkeep) -> tuple[int, int, int, int]:
+def _files(spark: SparkSession, table: str, policy: TablePolicy) -> tuple[int, int, int, int]:
     """Number and bytes of all files, and of those to compact."""
     files = spark.table(f"{CATALOG}.{table}.files")
     partition = ["partition"] if "partition" in files.columns else []
@@ -93,7 +95,7 @@ def _files(spark: SparkSession, table: str, policy: Upkeep) -> tuple[int, int, i
     return files_, size_, small_, small_size
 
 
-def _expirable(metadata: Metadata, policy: Upkeep, now: datetime) -> int:
+def _expirable(metadata: Metadata, policy: TablePolicy, now: datetime) -> int:
     """Snapshots that Iceberg would expire: older than the policy says, and not among the newest of a branch."""
     oldest = (now - timedelta(days=policy.snapshots_days)).timestamp() * 1000
     kept: set[int] = set()

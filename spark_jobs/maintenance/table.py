@@ -13,11 +13,11 @@ from spark_jobs.maintenance import compaction, expiry
 from spark_jobs.maintenance.compaction import Compacted
 from spark_jobs.maintenance.retention import Dropped, drop_old_rows
 from spark_jobs.maintenance.state import State, state_of
-from spark_jobs.settings import Settings, Upkeep
+from spark_jobs.settings import Settings, TablePolicy
 
 
 @dataclass(frozen=True)
-class Kept:
+class MaintenanceResult:
     """What was done to a table, or would be.
 
     Attributes:
@@ -39,24 +39,24 @@ class Kept:
     refused: str | None = None
 
 
-def keep(
+def maintain_table(
     spark: SparkSession,
     settings: Settings,
     table: str,
-    policy: Upkeep,
+    policy: TablePolicy,
     now: datetime,
     run_id: str,
     dry_run: bool = False,
-) -> Kept:
+) -> MaintenanceResult:
     """Do for a table (its name without the catalog) what its policy says; a dry run only looks.
 
     Raises:
-        NotMerged, publish.AuditFailed: something is wrong with the table; nothing that it needs was removed.
+        NotMergedError, publish.AuditError: something is wrong with the table; nothing that it needs was removed.
     """
     state = state_of(spark, settings, table, policy, now)
     safe = now - timedelta(days=policy.safe_days)
     if dry_run:
-        return Kept(
+        return MaintenanceResult(
             state,
             drop_old_rows(spark, settings, table, policy, now, run_id, dry_run=True),
             Compacted(state.to_compact, state.to_compact_size),
@@ -66,30 +66,30 @@ def keep(
         )
     dropped, compacted, refused = None, Compacted(), None
     try:
-        for attempt in publish.planning_again():
+        for attempt in publish.retry_on_conflict():
             with attempt:
                 dropped = drop_old_rows(spark, settings, table, policy, now, run_id) or dropped
-        for attempt in publish.planning_again():
+        for attempt in publish.retry_on_conflict():
             with attempt:
                 if state.to_compact:
                     compacted = compaction.compact(spark, settings, table, policy, run_id)
         manifests = _manifests_due(state, policy)
         if manifests:
             compaction.rewrite_manifests(spark, settings, table, run_id)
-        compaction.carry_books(spark, settings, table, run_id)
-    except publish.PublishRefused as error:
+        compaction.carry_offsets(spark, settings, table, run_id)
+    except publish.PublishConflictError as error:
         manifests, refused = 0, str(error)
     expiry.drop_left_branches(spark, state)
     expired = 0
     if not refused:  # the snapshot with the books may be one that is due
         expired = _expire(spark, settings, table, policy, now)
     expiry.keep_few_metadata_files(spark, table)
-    return Kept(
+    return MaintenanceResult(
         state, dropped, compacted, manifests, expired, expiry.remove_orphans(spark, table, safe), refused
     )
 
 
-def tables_of(spark: SparkSession, settings: Settings, pool: str | None) -> list[tuple[str, Upkeep]]:
+def tables_of(spark: SparkSession, settings: Settings, pool: str | None) -> list[tuple[str, TablePolicy]]:
     """The tables of the lake with their policies: those whose writers share an Airflow pool, or all."""
     namespaces = sorted(row[0] for row in spark.sql(f"show namespaces in {CATALOG}").collect())
     names = [
@@ -97,16 +97,16 @@ def tables_of(spark: SparkSession, settings: Settings, pool: str | None) -> list
         for namespace in namespaces
         for row in spark.sql(f"show tables in {CATALOG}.{namespace}").orderBy("tableName").collect()
     ]
-    found = [(name, settings.upkeep(name)) for name in names]
+    found = [(name, settings.table_policy(name)) for name in names]
     return [(name, policy) for name, policy in found if pool in (None, policy.pool)]
 
 
-def _manifests_due(state: State, policy: Upkeep) -> int:
+def _manifests_due(state: State, policy: TablePolicy) -> int:
     limit = policy.max_manifests
     return state.manifests if limit is not None and state.manifests > limit else 0
 
 
-def _expire(spark: SparkSession, settings: Settings, table: str, policy: Upkeep, now: datetime) -> int:
+def _expire(spark: SparkSession, settings: Settings, table: str, policy: TablePolicy, now: datetime) -> int:
     due = state_of(spark, settings, table, policy, now).to_expire
     if due:
         older_than = now - timedelta(days=policy.snapshots_days)

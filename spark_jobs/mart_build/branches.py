@@ -29,7 +29,7 @@ def writing_to(spark: SparkSession, branch: str, properties: dict[str, str]) -> 
 
     Every commit carries the properties. A new table gets the branch with its first write.
     """
-    with publish.committing_with(spark, properties):
+    with publish.commit_with_properties(spark, properties):
         spark.conf.set(_WAP_BRANCH, branch)
         try:
             yield

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from spark_jobs.lake.catalog import newest_summary
-from spark_jobs.lake.offsets import RUN_ID, Booked, watermarks
+from spark_jobs.lake.offsets import RUN_ID, CommittedOffsets, watermarks
 from spark_jobs.settings import PROJECT, Limits, Settings
 
 DBT_PROJECT = PROJECT / "dbt_project"
@@ -77,7 +77,7 @@ class Inputs:
     @classmethod
     def of(
         cls,
-        events: Booked,
+        events: CommittedOffsets,
         limits: Limits,
         published: Published | None,
         project: Path = DBT_PROJECT,

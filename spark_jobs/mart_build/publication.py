@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pyiceberg.catalog import Catalog
 from pyspark.sql import Row, SparkSession
 
-from spark_jobs.lake.publish import AuditFailed, PublishRefused, fast_forward
+from spark_jobs.lake.publish import AuditError, PublishConflictError, fast_forward
 from spark_jobs.lake.session import CATALOG
 from spark_jobs.lake.tables import PUBLICATIONS
 from spark_jobs.mart_build import branches
@@ -29,12 +29,12 @@ def publish(
     """Publish the branch of every table.
 
     Raises:
-        AuditFailed: a table has no such branch, as when another run dropped it.
-        PublishRefused: another run published since the branch was made; nothing of ours is on main.
+        AuditError: a table has no such branch, as when another run dropped it.
+        PublishConflictError: another run published since the branch was made; nothing of ours is on main.
     """
     heads = [branches.heads(catalog, table).get(branch) for table in tables]
     if missing := [table for table, head in zip(tables, heads, strict=True) if head is None]:
-        raise AuditFailed(
+        raise AuditError(
             f"{', '.join(missing)}: branch {branch} is gone; was another run of the marts under way? "
             "Nothing was published; run the job again, once at a time"
         )
@@ -51,7 +51,7 @@ def roll_forward(spark: SparkSession, catalog: Catalog) -> list[str]:
     """Finish the publications that a run left unfinished; returns their ids.
 
     Raises:
-        PublishRefused: a publication can no longer be finished, as another was published since. Where
+        PublishConflictError: a publication can no longer be finished, as another was published since. Where
             none of its tables is on main its rows are deleted first, so the next run starts clean.
     """
     unfinished: dict[str, list[Row]] = defaultdict(list)
@@ -73,11 +73,11 @@ def _finish(spark: SparkSession, catalog: Catalog, rows: list[Row]) -> None:
             if not branches.is_on_main(catalog, row.table_name, row.snapshot_id):
                 _move(spark, catalog, row)
             moved += 1
-        except PublishRefused as refused:
+        except PublishConflictError as refused:
             if not moved:
                 _forget(spark, publication_id)
                 raise
-            raise PublishRefused(
+            raise PublishConflictError(
                 f"publication {publication_id} stands half on main: {moved} of {len(rows)} tables, then {refused}. "
                 f"Delete its rows from {PUBLICATIONS.full_name} and run the job again: it publishes all tables anew"
             ) from refused
@@ -90,7 +90,7 @@ def _finish(spark: SparkSession, catalog: Catalog, rows: list[Row]) -> None:
 def _move(spark: SparkSession, catalog: Catalog, row: Row) -> None:
     head = branches.heads(catalog, row.table_name).get(row.branch)
     if head != row.snapshot_id:
-        raise PublishRefused(
+        raise PublishConflictError(
             f"{row.table_name}: branch {row.branch} is at {head}, not at {row.snapshot_id}, which was tested"
         )
     fast_forward(spark, f"{CATALOG}.{row.table_name}", row.branch)

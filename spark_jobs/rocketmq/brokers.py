@@ -12,15 +12,15 @@ from spark_jobs.rocketmq import requests
 from spark_jobs.rocketmq.acl import Credentials
 from spark_jobs.rocketmq.connection import Connection, Tls, split_address
 from spark_jobs.rocketmq.errors import (
-    PASSING,
-    AccessDenied,
-    ConnectionLost,
+    RETRYABLE,
+    AccessDeniedError,
+    ConnectionLostError,
     NoBrokersError,
-    Place,
     ProtocolError,
+    QueueLocation,
     RocketMQError,
-    TopicNotFound,
-    Unreachable,
+    TopicNotFoundError,
+    UnreachableError,
 )
 from spark_jobs.rocketmq.frames import Frame
 from spark_jobs.rocketmq.route import Queue, decode_brokers, decode_route, union
@@ -32,9 +32,9 @@ _Answer = TypeVar("_Answer")
 
 def final(error: RocketMQError, broker_id: int) -> bool:
     """Whether asking again is of no use. A slave may lag, or not know a new topic yet: its word is not final."""
-    if isinstance(error, AccessDenied):
+    if isinstance(error, AccessDeniedError):
         return True
-    return broker_id == MASTER_ID and not isinstance(error, PASSING)
+    return broker_id == MASTER_ID and not isinstance(error, RETRYABLE)
 
 
 def _back_off(failures: int) -> None:
@@ -90,15 +90,15 @@ class Brokers:
         """The topic's queues by broker and id: the union of what every nameserver that answers knows.
 
         Raises:
-            TopicNotFound: no nameserver that answers knows the topic.
-            Unreachable: no nameserver answers.
+            TopicNotFoundError: no nameserver that answers knows the topic.
+            UnreachableError: no nameserver answers.
             RocketMQError: a nameserver refuses, or answers nonsense.
         """
         failures = 0
         while True:
             try:
                 return self._queues_now(topic)
-            except ConnectionLost:
+            except ConnectionLostError:
                 failures += 1
                 if failures >= self.access.attempts:
                     raise
@@ -107,26 +107,28 @@ class Brokers:
     def _queues_now(self, topic: str) -> list[Queue]:
         """`queues`, each nameserver asked once."""
         routes: list[list[Queue]] = []
-        silent: list[ConnectionLost] = []
+        silent: list[ConnectionLostError] = []
         unknown: RocketMQError | None = None
         for address in self.access.namesrv:
             try:
                 frame = self._call(address, requests.GET_ROUTE_INFO_BY_TOPIC, requests.route(topic))
-            except ConnectionLost as error:
+            except ConnectionLostError as error:
                 silent.append(error)
                 continue
             if frame.code == requests.SUCCESS:
                 routes.append(decode_route(topic, bytes(frame.body)))
                 continue
-            unknown = requests.failure(frame, Place(self.access.cluster, topic, address=address), "the route")
-            if not isinstance(unknown, TopicNotFound):
+            unknown = requests.failure(
+                frame, QueueLocation(self.access.cluster, topic, address=address), "the route"
+            )
+            if not isinstance(unknown, TopicNotFoundError):
                 raise unknown
         if routes:
             return union(routes)
         if unknown is not None:
             raise self._no_route(topic, unknown)
-        raise Unreachable(
-            f"{Place(self.access.cluster, topic)}: no nameserver answers: {'; '.join(map(str, silent))}. "
+        raise UnreachableError(
+            f"{QueueLocation(self.access.cluster, topic)}: no nameserver answers: {'; '.join(map(str, silent))}. "
             "Check the addresses, and that the nameservers run and can be reached from this machine"
         )
 
@@ -137,17 +139,17 @@ class Brokers:
             RocketMQError: no nameserver answers, or one answers nonsense.
         """
         names: set[str] = set()
-        lost: ConnectionLost | None = None
+        lost: ConnectionLostError | None = None
         answers = 0
         for address in self.access.namesrv:
             try:
                 frame = self._call(address, requests.GET_BROKER_CLUSTER_INFO, {})
-            except ConnectionLost as error:
+            except ConnectionLostError as error:
                 lost = error
                 continue
             if frame.code != requests.SUCCESS:
                 raise requests.failure(
-                    frame, Place(self.access.cluster, address=address), "the list of brokers"
+                    frame, QueueLocation(self.access.cluster, address=address), "the list of brokers"
                 )
             names |= decode_brokers(bytes(frame.body))
             answers += 1
@@ -161,13 +163,13 @@ class Brokers:
             brokers = self.registered()
         except RocketMQError:
             return unknown
-        place = Place(self.access.cluster, topic, address=", ".join(self.access.namesrv))
+        place = QueueLocation(self.access.cluster, topic, address=", ".join(self.access.namesrv))
         if not brokers:
             return NoBrokersError(
                 f"{place}: no broker is registered at the nameserver: all brokers are down, or they do not reach it. "
                 "Start them; they register within 30 s"
             )
-        return TopicNotFound(
+        return TopicNotFoundError(
             f"{place}: the nameserver has no route of the topic; it knows the brokers {', '.join(sorted(brokers))}. If one is "
             "missing there, it is down: start it. Else the topic was deleted, or the settings name another one"
         )
@@ -177,13 +179,13 @@ class Brokers:
         kept = address in self._connections
         try:
             return self._connection(address).call(code, fields)
-        except (ConnectionLost, ProtocolError):
+        except (ConnectionLostError, ProtocolError):
             self._drop(address)
             if not kept:
                 raise
         return self._call(address, code, fields)
 
-    def ask(self, queue: Queue, once: Callable[[Connection, Place], _Answer]) -> tuple[_Answer, int]:
+    def ask(self, queue: Queue, once: Callable[[Connection, QueueLocation], _Answer]) -> tuple[_Answer, int]:
         """What `once` returns, given a connection to a broker of the queue, and the id of the broker that answered.
 
         It is asked again while connections get lost.
@@ -211,22 +213,24 @@ class Brokers:
         _back_off(failures)
         try:
             fresh = self._queues_now(queue.topic)
-        except (ConnectionLost, TopicNotFound):
+        except (ConnectionLostError, TopicNotFoundError):
             return queue
         return next((q for q in fresh if (q.broker, q.queue_id) == (queue.broker, queue.queue_id)), queue)
 
     def open(self, queue: Queue, failures: int, cached: bool = False) -> tuple[Connection, int]:
         """A connection to the queue's master or else a slave; after a failure begin with the next address."""
         if not queue.addresses:
-            raise Unreachable(f"{self.place(queue)}: the route has no address of this broker; is it down?")
+            raise UnreachableError(
+                f"{self.place(queue)}: the route has no address of this broker; is it down?"
+            )
         turn = failures % len(queue.addresses)
         errors: list[str] = []
         for broker_id, address in queue.addresses[turn:] + queue.addresses[:turn]:
             try:
                 return (self._connection(address) if cached else self._connect(address)), broker_id
-            except Unreachable as error:
+            except UnreachableError as error:
                 errors.append(str(error))
-        raise Unreachable(
+        raise UnreachableError(
             f"{self.place(queue)}: no address of the broker can be reached: {'; '.join(errors)}. Check that the broker "
             "runs and that this machine can reach the addresses it has registered (brokerIP1 and listenPort)"
         )
@@ -249,9 +253,9 @@ class Brokers:
         if (connection := self._connections.pop(address, None)) is not None:
             connection.close()
 
-    def place(self, queue: Queue, connection: Connection | None = None) -> Place:
+    def place(self, queue: Queue, connection: Connection | None = None) -> QueueLocation:
         address = connection.address if connection is not None else ""
-        return Place(self.access.cluster, queue.topic, queue.broker, queue.queue_id, address)
+        return QueueLocation(self.access.cluster, queue.topic, queue.broker, queue.queue_id, address)
 
     def placed(self, queue: Queue, error: RocketMQError) -> str:
         """The error's text, with the queue named if it does not name it yet."""

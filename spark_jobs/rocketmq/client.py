@@ -12,11 +12,11 @@ from spark_jobs.rocketmq.acl import Credentials
 from spark_jobs.rocketmq.brokers import MASTER_ID, Access, Brokers, final
 from spark_jobs.rocketmq.connection import Connection, Tls
 from spark_jobs.rocketmq.errors import (
-    OffsetMoved,
-    Place,
-    RequestTimeout,
+    OffsetMovedError,
+    QueueLocation,
+    RequestTimeoutError,
     RocketMQError,
-    ShortRange,
+    ShortRangeError,
 )
 from spark_jobs.rocketmq.message import MAX_INFLATED_BYTES, Message
 from spark_jobs.rocketmq.pulling import Pull, Pulled
@@ -102,8 +102,8 @@ class Client:
 
         Raises:
             NoBrokersError: no nameserver that answers knows any broker: all are down.
-            TopicNotFound: no nameserver that answers knows the topic.
-            Unreachable: no nameserver answers.
+            TopicNotFoundError: no nameserver that answers knows the topic.
+            UnreachableError: no nameserver answers.
             RocketMQError: a nameserver refuses, or answers nonsense.
         """
         return self._brokers.queues(topic)
@@ -123,7 +123,7 @@ class Client:
     def bounds(self, queue: Queue) -> Bounds:
         """Both offsets from one and the same broker; errors as of `pull`."""
 
-        def once(connection: Connection, place: Place) -> tuple[int, int]:
+        def once(connection: Connection, place: QueueLocation) -> tuple[int, int]:
             # Min first: it only rises, so it is never above a max that was asked for later.
             fields = requests.offset_of(queue.topic, queue.queue_id)
             low = _offset(connection, place, requests.GET_MIN_OFFSET, fields)
@@ -143,9 +143,9 @@ class Client:
         A message that cannot be taken apart comes as `read` gives it: its bytes are its body, `body_error` says why.
 
         Raises:
-            OffsetMoved: the broker has other offsets.
-            ConnectionLost: the broker cannot be asked, `attempts` times.
-            TopicNotFound, QueueNotFound, AccessDenied, BrokerError: the broker refuses.
+            OffsetMovedError: the broker has other offsets.
+            ConnectionLostError: the broker cannot be asked, `attempts` times.
+            TopicNotFoundError, QueueNotFoundError, AccessDeniedError, BrokerError: the broker refuses.
         """
         asked = Pull(queue, offset, max_messages, self._group, self._max_inflated_bytes)
         return self._brokers.ask(queue, asked.answer)[0]
@@ -154,20 +154,20 @@ class Client:
         """The message at an offset; None if the broker has none there (expired, or not written yet).
 
         Raises:
-            ShortRange: the broker says that it has the offset, and gives nothing.
+            ShortRangeError: the broker says that it has the offset, and gives nothing.
             RocketMQError: as of `pull`.
         """
         for attempt in range(self._attempts):
             try:
                 pulled = self.pull(queue, offset, 1)
-            except OffsetMoved:
+            except OffsetMovedError:
                 return None
             if pulled.messages and pulled.messages[0].queue_offset == offset:
                 return pulled.messages[0]
             if not pulled.min_offset <= offset < pulled.max_offset:
                 return None
             time.sleep(0.05 * attempt)
-        raise ShortRange(
+        raise ShortRangeError(
             f"{self._brokers.place(queue)}: the broker says that it has [{pulled.min_offset}, {pulled.max_offset}) and "
             f"gives no message at {offset}: look for lost or damaged files in its store",
             offset,
@@ -181,8 +181,8 @@ class Client:
         whose CRC is wrong is read again over a new connection before it is given out with `body_error`.
 
         Raises:
-            OffsetMoved: part of the range has expired, or never was.
-            ShortRange: the broker does not give all of it.
+            OffsetMovedError: part of the range has expired, or never was.
+            ShortRangeError: the broker does not give all of it.
             RocketMQError: as of `pull`.
         """
         position, failures, depth = start, 0, self._pulls_in_flight
@@ -204,7 +204,9 @@ class Client:
                     text = f"{self._brokers.placed(queue, error)} (reading [{start}, {end}) ended before {position})"
                     error.args = (text, *error.args[1:])
                     raise
-                if isinstance(error, RequestTimeout):  # a broker may drop pulls that its network cannot take
+                if isinstance(
+                    error, RequestTimeoutError
+                ):  # a broker may drop pulls that its network cannot take
                     depth = max(1, depth // 4)
                 queue = self._brokers.pause(queue, failures)
             finally:
@@ -240,7 +242,7 @@ class Client:
         return self._brokers.ask(queue, lambda connection, place: _offset(connection, place, code, fields))[0]
 
 
-def _offset(connection: Connection, place: Place, code: int, fields: dict[str, str]) -> int:
+def _offset(connection: Connection, place: QueueLocation, code: int, fields: dict[str, str]) -> int:
     frame = connection.call(code, fields)
     if frame.code != requests.SUCCESS:
         raise requests.failure(frame, place, f"request {code} for an offset")

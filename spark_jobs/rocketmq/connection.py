@@ -15,7 +15,7 @@ from typing import Self
 
 from spark_jobs.rocketmq import frames
 from spark_jobs.rocketmq.acl import Credentials, sign
-from spark_jobs.rocketmq.errors import ConnectionLost, RequestTimeout, Unreachable
+from spark_jobs.rocketmq.errors import ConnectionLostError, RequestTimeoutError, UnreachableError
 from spark_jobs.rocketmq.frames import Frame
 from spark_jobs.rocketmq.requests import GO_AWAY
 
@@ -95,7 +95,7 @@ class Connection:
             tls: speak TLS.
 
         Raises:
-            Unreachable: the connection could not be made.
+            UnreachableError: the connection could not be made.
         """
         host, port = split_address(address)
         self.address = address
@@ -109,7 +109,7 @@ class Connection:
         try:
             self._socket = socket.create_connection((host, port), connect_timeout)
         except OSError as error:
-            raise Unreachable(f"no connection to {address}: {error}") from None
+            raise UnreachableError(f"no connection to {address}: {error}") from None
         try:
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             if tls is not None:
@@ -117,7 +117,7 @@ class Connection:
             self._socket.settimeout(timeout)
         except OSError as error:
             self._socket.close()
-            raise Unreachable(f"no TLS connection to {address}: {error}") from None
+            raise UnreachableError(f"no TLS connection to {address}: {error}") from None
 
     def __enter__(self) -> Self:
         return self
@@ -134,7 +134,7 @@ class Connection:
         """Send a request, at the latest when `receive` has to wait, and return the id (opaque) of its answer.
 
         Raises:
-            ConnectionLost: the connection has ended.
+            ConnectionLostError: the connection has ended.
         """
         if self._credentials is not None:
             fields = sign(self._credentials, fields, body)
@@ -151,8 +151,8 @@ class Connection:
         Requests of the broker to its clients are skipped.
 
         Raises:
-            RequestTimeout: none came in time. The connection is of no use any more.
-            ConnectionLost: the connection has ended.
+            RequestTimeoutError: none came in time. The connection is of no use any more.
+            ConnectionLostError: the connection has ended.
             ProtocolError: what came is no frame. The connection is of no use any more.
         """
         deadline = time.monotonic() + self._timeout
@@ -160,7 +160,7 @@ class Connection:
             length = frames.frame_length(self._read(4, deadline))
             frame = frames.decode(self._read(length, deadline))
             if frame.code == GO_AWAY:
-                raise ConnectionLost(f"{self.address} is shutting down and asks its clients to go")
+                raise ConnectionLostError(f"{self.address} is shutting down and asks its clients to go")
             if frame.is_response and frame.opaque in self.in_flight:
                 self.in_flight.remove(frame.opaque)
                 return frame
@@ -208,7 +208,7 @@ class Connection:
         try:
             self._socket.sendall(data)
         except OSError as error:
-            raise ConnectionLost(
+            raise ConnectionLostError(
                 f"the connection to {self.address} was lost while sending: {error}"
             ) from None
 
@@ -220,11 +220,13 @@ class Connection:
         except TimeoutError:
             count = -1
         except OSError as error:
-            raise ConnectionLost(f"the connection to {self.address} was lost: {error}") from None
+            raise ConnectionLostError(f"the connection to {self.address} was lost: {error}") from None
         if count == 0:
-            raise ConnectionLost(f"{self.address} closed the connection with {missing} bytes still to come")
+            raise ConnectionLostError(
+                f"{self.address} closed the connection with {missing} bytes still to come"
+            )
         if count < 0 or time.monotonic() > deadline:
-            raise RequestTimeout(
+            raise RequestTimeoutError(
                 f"{self.address} did not answer within {self._timeout:g} s "
                 f"({len(self.in_flight)} requests in flight)"
             )

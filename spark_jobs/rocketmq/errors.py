@@ -13,15 +13,15 @@ class RocketMQError(Exception):
     """Base of every error that this package raises, but for wrong arguments (`ValueError`)."""
 
 
-class ConnectionLost(RocketMQError):
+class ConnectionLostError(RocketMQError):
     """The connection ended, or could not be made. Asking again over a new one may help."""
 
 
-class Unreachable(ConnectionLost):
+class UnreachableError(ConnectionLostError):
     """No address of the broker, or no nameserver, accepted a connection."""
 
 
-class RequestTimeout(ConnectionLost):
+class RequestTimeoutError(ConnectionLostError):
     """The connection stands, but no answer came in time."""
 
 
@@ -29,7 +29,7 @@ class ProtocolError(RocketMQError):
     """What came is not a frame, or not a message, of RocketMQ's remoting protocol."""
 
 
-class MalformedMessage(ProtocolError):
+class MalformedMessageError(ProtocolError):
     """A stored message whose own lengths do not add up; `at` is its place in the answer's body, bytes."""
 
     def __init__(self, message: str, at: int = 0) -> None:
@@ -40,35 +40,35 @@ class MalformedMessage(ProtocolError):
         return str(self.args[0])
 
 
-class AccessDenied(RocketMQError):
+class AccessDeniedError(RocketMQError):
     """The cluster refuses this client: codes 16, and 1 where an ACL of 4.x says so."""
 
 
-class AuthenticationFailed(AccessDenied):
+class AuthenticationError(AccessDeniedError):
     """The cluster does not know the access key, or the signature is wrong, or one is required."""
 
 
-class PermissionDenied(AccessDenied):
+class PermissionDeniedError(AccessDeniedError):
     """The client is known (or need not be) and may not do this on this topic, group or queue."""
 
 
-class TopicNotFound(RocketMQError):
+class TopicNotFoundError(RocketMQError):
     """Code 17: no nameserver that answered knows the topic, or the broker does not."""
 
 
-class NoBrokersError(TopicNotFound):
+class NoBrokersError(TopicNotFoundError):
     """The nameservers that answer know no broker at all: all brokers of the cluster are down."""
 
 
-class QueueNotFound(RocketMQError):
+class QueueNotFoundError(RocketMQError):
     """Code 29: the broker has no such queue of the topic."""
 
 
-class ConsumerGroupNotFound(RocketMQError):
+class ConsumerGroupNotFoundError(RocketMQError):
     """Code 26: the broker does not know the consumer group, and does not create groups by itself."""
 
 
-class OffsetMoved(RocketMQError):
+class OffsetMovedError(RocketMQError):
     """Code 21: the broker has no message at that offset; it has [`min_offset`, `max_offset`)."""
 
     def __init__(self, message: str, min_offset: int, max_offset: int) -> None:
@@ -80,7 +80,7 @@ class OffsetMoved(RocketMQError):
         return str(self.args[0])
 
 
-class ShortRange(RocketMQError):
+class ShortRangeError(RocketMQError):
     """The broker did not give every message of the range: the first missing one is `offset`."""
 
     def __init__(self, message: str, offset: int) -> None:
@@ -102,16 +102,16 @@ class BrokerError(RocketMQError):
         return str(self.args[0])
 
 
-class BrokerBusy(BrokerError):
+class BrokerBusyError(BrokerError):
     """Codes 2 and 215: the broker has too much to do, or holds this client back; asking later may help."""
 
 
 # After these the same question, asked again, may be answered.
-PASSING = (ConnectionLost, ProtocolError, BrokerError)
+RETRYABLE = (ConnectionLostError, ProtocolError, BrokerError)
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class QueueLocation:
     """Where something went wrong; `str()` lists what is known, for a message."""
 
     cluster: str = ""

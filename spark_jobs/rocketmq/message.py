@@ -15,7 +15,7 @@ from struct import error as StructError
 from typing import NamedTuple
 from zlib import crc32
 
-from spark_jobs.rocketmq.errors import MalformedMessage
+from spark_jobs.rocketmq.errors import MalformedMessageError
 from spark_jobs.rocketmq.inflate import COMPRESSED, InflateError, inflate
 from spark_jobs.rocketmq.properties import Properties
 
@@ -71,7 +71,7 @@ def decode_messages(
     A body that is wrong (CRC, not inflatable, too large) does not raise: its message carries `body_error`.
 
     Raises:
-        MalformedMessage: lengths or magic are wrong, so no later message can be found.
+        MalformedMessageError: lengths or magic are wrong, so no later message can be found.
     """
     for message in scan_messages(stored, max_inflated_bytes):
         yield inflated(message, max_inflated_bytes)
@@ -105,7 +105,7 @@ def scan_messages(
     A batch stored as one message comes out as its messages, at consecutive queue offsets.
 
     Raises:
-        MalformedMessage: lengths or magic are wrong, so no later message can be found.
+        MalformedMessageError: lengths or magic are wrong, so no later message can be found.
     """
     stored = bytes(stored)  # no copy if it is bytes, whose slices are cheaper than a view's
     at, end = 0, len(stored)
@@ -131,15 +131,17 @@ def scan_messages(
                 (topic_size,) = _SHORT.unpack_from(stored, topic_at)
                 topic_at += 2
             else:
-                raise MalformedMessage(f"magic {magic:#x} is not a message's", at)
+                raise MalformedMessageError(f"magic {magic:#x} is not a message's", at)
             properties_start = topic_at + topic_size
             (properties_size,) = _SHORT.unpack_from(stored, properties_start)
             properties_at = properties_start + 2
             properties_end = properties_at + max(properties_size, 0)
         except (StructError, IndexError) as error:
-            raise MalformedMessage(f"the message at byte {at} of {end} is cut off: {error}", at) from None
+            raise MalformedMessageError(
+                f"the message at byte {at} of {end} is cut off: {error}", at
+            ) from None
         if body_size < 0 or topic_size < 0 or not properties_end <= stop <= end:
-            raise MalformedMessage(
+            raise MalformedMessageError(
                 f"the message at byte {at} of {end} announces {size} bytes, a body of {body_size}, a topic of "
                 f"{topic_size} and properties of {properties_size}",
                 at,
@@ -223,7 +225,9 @@ def _unwrap(batch: Message, max_inflated_bytes: int) -> Iterator[Message]:
         except StructError:
             body_size = -1
         if body_size < 0 or properties_end > at + size or at + size > len(view):
-            raise MalformedMessage(f"message {index} of the batch at offset {batch.queue_offset} is cut off")
+            raise MalformedMessageError(
+                f"message {index} of the batch at offset {batch.queue_offset} is cut off"
+            )
         yield batch._replace(
             queue_offset=batch.queue_offset + index,
             flag=flag,

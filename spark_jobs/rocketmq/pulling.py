@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from spark_jobs.rocketmq import requests
 from spark_jobs.rocketmq.connection import Connection
-from spark_jobs.rocketmq.errors import MalformedMessage, Place
+from spark_jobs.rocketmq.errors import MalformedMessageError, QueueLocation
 from spark_jobs.rocketmq.frames import Frame
 from spark_jobs.rocketmq.message import Message, decode_messages, malformed
 from spark_jobs.rocketmq.route import Queue
@@ -33,7 +33,7 @@ class Pull:
     group: str
     max_inflated_bytes: int
 
-    def answer(self, connection: Connection, place: Place) -> Pulled:
+    def answer(self, connection: Connection, place: QueueLocation) -> Pulled:
         """Ask once. A message that cannot be taken apart is asked for again, alone, and then kept as its bytes.
 
         Raises:
@@ -47,7 +47,9 @@ class Pull:
         low, high = (requests.number(frame, name, place) for name in ("minOffset", "maxOffset"))
         return Pulled(messages, low, high)
 
-    def _ask(self, connection: Connection, place: Place, count: int) -> tuple[Frame, list[Message], str]:
+    def _ask(
+        self, connection: Connection, place: QueueLocation, count: int
+    ) -> tuple[Frame, list[Message], str]:
         """The answer, its messages as far as they can be taken apart, and why not further."""
         fields = requests.pull(self.queue.topic, self.queue.queue_id, self.offset, count, self.group)
         frame = connection.call(requests.PULL_MESSAGE, fields)
@@ -59,6 +61,6 @@ class Pull:
                 for message in decode_messages(frame.body, self.max_inflated_bytes):
                     if message.queue_offset >= self.offset:
                         messages.append(message)
-            except MalformedMessage as error:
+            except MalformedMessageError as error:
                 return frame, messages, str(error)
         return frame, messages, ""

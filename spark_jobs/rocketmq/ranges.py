@@ -18,7 +18,12 @@ from pyspark.sql.datasource import (
 )
 
 from spark_jobs.rocketmq.client import Client
-from spark_jobs.rocketmq.errors import OffsetMoved, PermissionDenied, Place, QueueNotFound
+from spark_jobs.rocketmq.errors import (
+    OffsetMovedError,
+    PermissionDeniedError,
+    QueueLocation,
+    QueueNotFoundError,
+)
 from spark_jobs.rocketmq.options import Options, Position, Timestamp
 from spark_jobs.rocketmq.route import Queue
 
@@ -52,9 +57,9 @@ def plan(client: Client, options: Options, filters: Sequence[Filter]) -> list[Of
     Where both positions are maps, no broker is asked: the ranges are those, whatever the brokers have by now.
 
     Raises:
-        QueueNotFound: a map names a queue that the route does not have.
-        PermissionDenied: a queue to read is not readable.
-        OffsetMoved, RocketMQError: a broker cannot be asked for the offsets that are needed.
+        QueueNotFoundError: a map names a queue that the route does not have.
+        PermissionDeniedError: a queue to read is not readable.
+        OffsetMovedError, RocketMQError: a broker cannot be asked for the offsets that are needed.
     """
     maps = [position for position in (options.starting, options.ending) if isinstance(position, dict)]
     queues = {(queue.broker, queue.queue_id): queue for queue in client.queues(options.topic)}
@@ -63,8 +68,8 @@ def plan(client: Client, options: Options, filters: Sequence[Filter]) -> list[Of
         wanted &= {(broker, queue_id) for broker, ids in position.items() for queue_id in ids}
         for broker, ids in position.items():
             if missing := [queue_id for queue_id in ids if (broker, queue_id) not in queues]:
-                raise QueueNotFound(
-                    f"{Place(options.cluster, options.topic, broker, missing[0])}: the route has no such queue; it "
+                raise QueueNotFoundError(
+                    f"{QueueLocation(options.cluster, options.topic, broker, missing[0])}: the route has no such queue; it "
                     f"has {', '.join(f'{b}/{q}' for b, q in sorted(queues)) or 'none'}. Is the broker down and "
                     "dropped from the route?"
                 )
@@ -74,8 +79,8 @@ def plan(client: Client, options: Options, filters: Sequence[Filter]) -> list[Of
         if not may_match(filters, queue):
             continue
         if not queue.readable:
-            raise PermissionDenied(
-                f"{Place(options.cluster, options.topic, queue.broker, queue.queue_id)}: the topic's perm on this broker "
+            raise PermissionDeniedError(
+                f"{QueueLocation(options.cluster, options.topic, queue.broker, queue.queue_id)}: the topic's perm on this broker "
                 "lets nobody read: set perm 6 or 4, or leave the queue out by maps of offsets"
             )
         # The start first: offsets only rise, so an end that is asked for later is not below it.
@@ -96,9 +101,9 @@ def _offset(client: Client, queue: Queue, position: Position) -> int:
     return client.min_offset(queue) if position == "earliest" else client.max_offset(queue)
 
 
-def _backwards(options: Options, queue: Queue, start: int, end: int) -> OffsetMoved:
-    return OffsetMoved(
-        f"{Place(options.cluster, options.topic, queue.broker, queue.queue_id)}: the start {start} (startingOffsets) is "
+def _backwards(options: Options, queue: Queue, start: int, end: int) -> OffsetMovedError:
+    return OffsetMovedError(
+        f"{QueueLocation(options.cluster, options.topic, queue.broker, queue.queue_id)}: the start {start} (startingOffsets) is "
         f"above the end {end} (endingOffsets). Either the options are the wrong way round, or these offsets have "
         "expired, or the topic was deleted and made anew since the start was noted",
         *(end, start),

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 from spark_jobs.rocketmq import requests
 from spark_jobs.rocketmq.connection import Connection
-from spark_jobs.rocketmq.errors import MalformedMessage, Place, ProtocolError, ShortRange
+from spark_jobs.rocketmq.errors import MalformedMessageError, ProtocolError, QueueLocation, ShortRangeError
 from spark_jobs.rocketmq.frames import Frame
 from spark_jobs.rocketmq.inflate import COMPRESSED
 from spark_jobs.rocketmq.message import Message, inflated, malformed, scan_messages
@@ -46,7 +46,7 @@ class RangeRead:
         start: int,
         end: int,
         *,
-        place: Place,
+        place: QueueLocation,
         group: str,
         depth: int,
         max_inflated_bytes: int,
@@ -72,8 +72,8 @@ class RangeRead:
         """Yield the messages in the order of their offsets, in lists as they came.
 
         Raises:
-            ShortRange: the broker does not give a message of the range, however often it is asked.
-            OffsetMoved: the range is not, or no longer, within what the broker has.
+            ShortRangeError: the broker does not give a message of the range, however often it is asked.
+            OffsetMovedError: the range is not, or no longer, within what the broker has.
             RocketMQError: as of `Connection.receive` and `requests.failure`.
         """
         while self.position < self._end:
@@ -125,7 +125,7 @@ class RangeRead:
             for message in scan_messages(frame.body, self._max_inflated_bytes):
                 if first <= message.queue_offset < last:
                     messages.append(message)
-        except MalformedMessage as error:
+        except MalformedMessageError as error:
             if not messages:
                 return self._broken(frame, first, last, error)
         if not messages:
@@ -163,7 +163,7 @@ class RangeRead:
                 self._stride, self._probe_after = last - first, _PROBE_EVERY
         return None
 
-    def _broken(self, frame: Frame, first: int, last: int, error: MalformedMessage) -> None:
+    def _broken(self, frame: Frame, first: int, last: int, error: MalformedMessageError) -> None:
         """The first message of the answer cannot be taken apart: get it alone, then keep its bytes as they are."""
         if last - first > 1:
             self._again.extend(((first, first + 1), (first + 1, last)))
@@ -197,9 +197,9 @@ class RangeRead:
         self._refusals[first] = self._refusals.get(first, 0) + 1
         return self._refusals[first]
 
-    def _short(self, frame: Frame, first: int, why: str) -> ShortRange:
+    def _short(self, frame: Frame, first: int, why: str) -> ShortRangeError:
         low, high = (frame.fields.get(name, "?") for name in ("minOffset", "maxOffset"))
-        return ShortRange(
+        return ShortRangeError(
             f"{self._place}: {why} (code {frame.code}), asked {_RETRIES + 1} times; it says that it has "
             f"[{low}, {high}), and offsets up to {self._end} were to be read. Nothing was skipped: plan again, and "
             "if this offset stays missing, look for lost or damaged files in the broker's store",

@@ -7,7 +7,7 @@ request header classes of the same names.
 from __future__ import annotations
 
 from spark_jobs.rocketmq import errors
-from spark_jobs.rocketmq.errors import Place
+from spark_jobs.rocketmq.errors import QueueLocation
 from spark_jobs.rocketmq.frames import Frame
 
 PULL_MESSAGE = 11
@@ -76,7 +76,7 @@ def pull(topic: str, queue_id: int, offset: int, count: int, group: str) -> dict
     }
 
 
-def number(frame: Frame, name: str, place: Place) -> int:
+def number(frame: Frame, name: str, place: QueueLocation) -> int:
     """A numeric field of an answer.
 
     Raises:
@@ -97,7 +97,7 @@ def rejected(frame: Frame) -> bool:
     return frame.code == SYSTEM_BUSY and frame.remark.startswith("[REJECTREQUEST]")
 
 
-def failure(frame: Frame, place: Place, asked: str) -> errors.RocketMQError:
+def failure(frame: Frame, place: QueueLocation, asked: str) -> errors.RocketMQError:
     """The error that an answer with a code other than 0 stands for.
 
     Args:
@@ -110,12 +110,14 @@ def failure(frame: Frame, place: Place, asked: str) -> errors.RocketMQError:
     if frame.code == NO_PERMISSION or (frame.code == SYSTEM_ERROR and "AclException" in frame.remark):
         return _denied(frame.remark, what + said)
     if frame.code == TOPIC_NOT_EXIST:
-        return errors.TopicNotFound(f"{what}{said}. Check the topic's name, and that this cluster has it")
+        return errors.TopicNotFoundError(
+            f"{what}{said}. Check the topic's name, and that this cluster has it"
+        )
     if frame.code == INVALID_PARAMETER:
-        return errors.QueueNotFound(f"{what}{said}. Plan again: the topic's queues have changed")
+        return errors.QueueNotFoundError(f"{what}{said}. Plan again: the topic's queues have changed")
     if frame.code == PULL_OFFSET_MOVED:
         low, high = number(frame, "minOffset", place), number(frame, "maxOffset", place)
-        return errors.OffsetMoved(
+        return errors.OffsetMovedError(
             f"{what}{said}: the broker has the offsets [{low}, {high}). Below {low} they have expired; above "
             f"{high} they never were in this life of the queue: was the topic deleted and made anew?",
             low,
@@ -123,30 +125,30 @@ def failure(frame: Frame, place: Place, asked: str) -> errors.RocketMQError:
         )
     if rejected(frame):
         advice = "Bring the master back, or set slaveReadEnable=true on the slave"
-        return errors.BrokerBusy(
+        return errors.BrokerBusyError(
             f"{what}{said}: a slave refuses pulls unless it is told otherwise. {advice}", frame.code
         )
     if frame.code in BUSY:
-        return errors.BrokerBusy(
+        return errors.BrokerBusyError(
             f"{what}{said}. Read at a quieter time, or with fewer pullsInFlight", frame.code
         )
     if frame.code == SUBSCRIPTION_GROUP_NOT_EXIST:
         advice = "Create the consumer group, or leave the option consumerGroup at TOOLS_CONSUMER"
-        return errors.ConsumerGroupNotFound(f"{what}{said}. {advice}")
+        return errors.ConsumerGroupNotFoundError(f"{what}{said}. {advice}")
     return errors.BrokerError(f"{what}{said}", frame.code)
 
 
-def _denied(remark: str, what: str) -> errors.AccessDenied:
+def _denied(remark: str, what: str) -> errors.AccessDeniedError:
     # A broker of 4.x ends its remark with a place in its class PlainPermissionManager.
     words = remark.split(", org.apache.", 1)[0].lower()
     about_identity = any(
         word in words for word in ("signature", "accesskey", "access key", "acl config", "authentica", "user")
     )
     if about_identity and "permission" not in words:
-        return errors.AuthenticationFailed(
+        return errors.AuthenticationError(
             f"{what}. Check the access key and secret key in the environment of this process "
             "(option credentialsEnv, or credentials_env in the settings)"
         )
-    return errors.PermissionDenied(
+    return errors.PermissionDeniedError(
         f"{what}. Grant this user Sub and Get on the topic and Sub on the consumer group, or make the topic readable"
     )

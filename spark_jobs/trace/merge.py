@@ -13,13 +13,13 @@ from spark_jobs.lake.offsets import (
     CHANGE_SEQ,
     OFFSETS,
     RUN_ID,
-    Booked,
+    CommittedOffsets,
     Position,
     Positions,
     Range,
     quoted,
+    rows_in,
     to_json,
-    within,
 )
 from spark_jobs.lake.tables import EVENTS, RAW
 from spark_jobs.settings import Limits
@@ -29,8 +29,8 @@ from spark_jobs.trace.layouts import RECORD_SEPARATOR
 # An epoch that ended is read to its end, wherever that was.
 _END_OF_EPOCH = 2**62
 
-MESSAGE = ["cluster", "trace_topic", "broker", "queue_id", "epoch", "queue_offset"]
-PLACE = [*MESSAGE, "record_index"]
+MESSAGE_KEY = ["cluster", "trace_topic", "broker", "queue_id", "epoch", "queue_offset"]
+RECORD_KEY = [*MESSAGE_KEY, "record_index"]
 
 
 def pending(raw: Positions, events: Positions) -> list[Range]:
@@ -83,15 +83,15 @@ def parts_of(messages: DataFrame) -> list[Part]:
     """The parts that the messages lie in."""
     day = F.to_date("store_time").alias("day")
     rows = (
-        messages.groupBy(*MESSAGE[:-1], day)
+        messages.groupBy(*MESSAGE_KEY[:-1], day)
         .agg(F.min("queue_offset").alias("first"), F.max("queue_offset").alias("last"))
-        .orderBy(*MESSAGE[:-1], "day")
+        .orderBy(*MESSAGE_KEY[:-1], "day")
         .collect()
     )
     return [Part(**row.asDict()) for row in rows]
 
 
-def same_place(parts: list[Part], place: list[str] = PLACE) -> str:
+def same_key(parts: list[Part], place: list[str] = RECORD_KEY) -> str:
     """The condition that the rows `t` of the table and `s` of the batch are one record (of `MESSAGE`: one message)."""
     return " and ".join(f"t.{name} = s.{name}" for name in place) + (
         f" and ({' or '.join(f'({part.condition})' for part in parts)})"
@@ -106,7 +106,12 @@ def rows_of(messages: DataFrame, limits: Limits, change_seq: int) -> DataFrame:
 
 
 def merge(
-    spark: SparkSession, ranges: list[Range], raw: Positions, events: Booked, limits: Limits, run_id: str
+    spark: SparkSession,
+    ranges: list[Range],
+    raw: Positions,
+    events: CommittedOffsets,
+    limits: Limits,
+    run_id: str,
 ) -> int:
     """Decode the messages of `ranges` and publish their records with the positions of raw.
 
@@ -114,10 +119,10 @@ def merge(
     `change_seq` rises only with records. Returns the number of records.
 
     Raises:
-        publish.PublishRefused: another merge was first.
-        publish.AuditFailed: the branch does not hold what the messages hold.
+        publish.PublishConflictError: another merge was first.
+        publish.AuditError: the branch does not hold what the messages hold.
     """
-    messages = within(spark.table(RAW.full_name), ranges)
+    messages = rows_in(spark.table(RAW.full_name), ranges)
     parts = parts_of(messages)
     change_seq = events.change_seq + (1 if parts else 0)
     properties = {OFFSETS: to_json(raw), CHANGE_SEQ: str(change_seq), RUN_ID: run_id}
@@ -137,12 +142,12 @@ def _insert(
     spark: SparkSession, batch: DataFrame, branch: str, parts: list[Part], properties: dict[str, str]
 ) -> None:
     batch.createOrReplaceTempView("batch")
-    with publish.committing_with(spark, properties):
+    with publish.commit_with_properties(spark, properties):
         spark.sql(
             f"""
             merge into {EVENTS.full_name}.branch_{branch} t
             using batch s
-            on {same_place(parts)}
+            on {same_key(parts)}
             when not matched then insert *
             """
         )
@@ -165,15 +170,15 @@ def _audit(spark: SparkSession, messages: DataFrame, branch: str, ranges: list[R
     )
     of_message = {"records": F.count("*"), "places": F.countDistinct("record_index")}
     written = (
-        within(publish.on_branch(spark, EVENTS, branch), ranges)
-        .groupBy(*MESSAGE)
+        rows_in(publish.on_branch(spark, EVENTS, branch), ranges)
+        .groupBy(*MESSAGE_KEY)
         .agg(*[count.alias(name) for name, count in of_message.items()])
         .agg(*[F.coalesce(F.sum(name), F.lit(0)) for name in of_message], F.count("*"))
     )
     least, with_records = stated.collect()[0]
     records, places, seen = written.collect()[0]
     if records < least or records != places or seen != with_records:
-        raise publish.AuditFailed(
+        raise publish.AuditError(
             f"{EVENTS.full_name}: {with_records} bodies hold {least} records, but branch {branch} has "
             f"{records} rows at {places} places of {seen} messages. Nothing was published; raw is "
             "untouched, so the merge can run again"

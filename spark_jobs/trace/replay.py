@@ -13,11 +13,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from spark_jobs.lake import publish
-from spark_jobs.lake.offsets import CHANGE_SEQ, OFFSETS, RUN_ID, Booked, to_json, within
+from spark_jobs.lake.offsets import CHANGE_SEQ, OFFSETS, RUN_ID, CommittedOffsets, rows_in, to_json
 from spark_jobs.lake.tables import EVENTS, RAW, REPLACED_RECORDS
 from spark_jobs.settings import Limits
 from spark_jobs.trace.decode import OUTPUT
-from spark_jobs.trace.merge import MESSAGE, PLACE, Part, parts_of, pending, rows_of, same_place
+from spark_jobs.trace.merge import MESSAGE_KEY, RECORD_KEY, Part, parts_of, pending, rows_of, same_key
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ def replay(
     spark: SparkSession,
     start: datetime,
     end: datetime,
-    events: Booked,
+    events: CommittedOffsets,
     limits: Limits,
     run_id: str,
     dry_run: bool = False,
@@ -80,12 +80,12 @@ def replay(
         among: only messages whose places (columns `MESSAGE`) stand here; None: all.
 
     Raises:
-        publish.PublishRefused: another writer was first.
-        publish.AuditFailed: the branch does not hold what the messages give.
+        publish.PublishConflictError: another writer was first.
+        publish.AuditError: the branch does not hold what the messages give.
     """
-    messages = within(spark.table(RAW.full_name), pending(events.positions, {})).where(_stored(start, end))
+    messages = rows_in(spark.table(RAW.full_name), pending(events.positions, {})).where(_stored(start, end))
     if among is not None:
-        messages = messages.join(among.select(*MESSAGE), MESSAGE, "left_semi")
+        messages = messages.join(among.select(*MESSAGE_KEY), MESSAGE_KEY, "left_semi")
     change_seq = events.change_seq + 1
     new = rows_of(messages, limits, change_seq)
     old = spark.read.option("versionAsOf", events.head).table(EVENTS.full_name).where(_stored(start, end))
@@ -94,12 +94,12 @@ def replay(
         found = _counted(start.date(), messages, changed)
         if dry_run or not found.changed:
             return found
-        before = old.join(changed, MESSAGE, "left_semi")
+        before = old.join(changed, MESSAGE_KEY, "left_semi")
         parts = parts_of(changed.withColumn("store_time", F.expr(f"timestamp '{start}'")))
-        _book(spark, before, change_seq)
+        _record_replaced(spark, before, change_seq)
         properties = {OFFSETS: to_json(events.positions), CHANGE_SEQ: str(change_seq), RUN_ID: run_id}
         with publish.branch(spark, EVENTS, "replay", events.head) as branch:
-            _replace(spark, before, new.join(changed, MESSAGE, "left_semi"), parts, branch, properties)
+            _replace(spark, before, new.join(changed, MESSAGE_KEY, "left_semi"), parts, branch, properties)
             _audit(messages, publish.on_branch(spark, EVENTS, branch).where(_stored(start, end)), new)
             publish.fast_forward(spark, EVENTS.full_name, branch)
         return found
@@ -120,14 +120,14 @@ def _changed(messages: DataFrame, old: DataFrame, new: DataFrame) -> DataFrame:
 
     def side(records: DataFrame, name: str) -> DataFrame:
         return records.select(
-            *MESSAGE,
+            *MESSAGE_KEY,
             F.lit(name).alias("side"),
             F.xxhash64(*OUTPUT).alias("hash"),
             (F.col("record_type") == "Invalid").alias("is_invalid"),
         )
 
     known = messages.select(
-        *MESSAGE, F.lit("raw").alias("side"), F.lit(0).cast("bigint").alias("hash"), F.lit(False)
+        *MESSAGE_KEY, F.lit("raw").alias("side"), F.lit(0).cast("bigint").alias("hash"), F.lit(False)
     )
     counts = {
         "before": F.count_if(F.col("side") == "old"),
@@ -139,7 +139,7 @@ def _changed(messages: DataFrame, old: DataFrame, new: DataFrame) -> DataFrame:
         side(old, "old")
         .union(side(new, "new"))
         .union(known)
-        .groupBy(*MESSAGE)
+        .groupBy(*MESSAGE_KEY)
         .agg(
             F.bit_xor("hash").alias("difference"),
             F.max(F.col("side") == "raw").alias("is_in_raw"),
@@ -158,12 +158,12 @@ def _counted(day: date, messages: DataFrame, changed: DataFrame) -> Replayed:
     return Replayed(day, messages.count(), *changed.agg(F.count("*"), *sums).collect()[0])
 
 
-def _book(spark: SparkSession, before: DataFrame, change_seq: int) -> None:
+def _record_replaced(spark: SparkSession, before: DataFrame, change_seq: int) -> None:
     """Say which records will be gone; booked first, so that a crash in between costs the models work, never truth."""
     before.withColumn("change_seq", F.lit(change_seq).cast("bigint")).select(
         *REPLACED_RECORDS.column_names
     ).createOrReplaceTempView("replaced")
-    keys = " and ".join(f"t.{name} = s.{name}" for name in (*PLACE, "change_seq"))
+    keys = " and ".join(f"t.{name} = s.{name}" for name in (*RECORD_KEY, "change_seq"))
     spark.sql(
         f"merge into {REPLACED_RECORDS.full_name} t using replaced s on {keys} when not matched then insert *"
     )
@@ -178,17 +178,17 @@ def _replace(
     properties: dict[str, str],
 ) -> None:
     """One MERGE: places that are no more are deleted, the others written anew."""
-    gone = before.select(*PLACE).join(after.select(*PLACE), PLACE, "left_anti")
+    gone = before.select(*RECORD_KEY).join(after.select(*RECORD_KEY), RECORD_KEY, "left_anti")
     source = after.withColumn("is_gone", F.lit(False)).unionByName(
         gone.withColumn("is_gone", F.lit(True)), allowMissingColumns=True
     )
     source.createOrReplaceTempView("replay")
-    with publish.committing_with(spark, properties):
+    with publish.commit_with_properties(spark, properties):
         spark.sql(
             f"""
             merge into {EVENTS.full_name}.branch_{branch} t
             using replay s
-            on {same_place(parts)}
+            on {same_key(parts)}
             when matched and s.is_gone then delete
             when matched then update set *
             when not matched then insert *
@@ -199,7 +199,7 @@ def _replace(
 def _audit(messages: DataFrame, written: DataFrame, new: DataFrame) -> None:
     """Every message has on the branch the records that it decodes to."""
     if wrong := _changed(messages, written, new).count():
-        raise publish.AuditFailed(
+        raise publish.AuditError(
             f"{EVENTS.full_name}: on the branch {wrong} messages have other records than they decode to. "
             "Nothing was published; run the replay again"
         )

@@ -18,11 +18,11 @@ from tests.checks import world
 
 
 @pytest.fixture(scope="package")
-def told(spark: SparkSession, settings: Settings) -> Iterator[SparkSession]:
+def result(spark: SparkSession, settings: Settings) -> Iterator[SparkSession]:
     """The session, with both clusters in the lake."""
     lakes.empty(spark, settings)
     tables.ensure(spark)
-    world.tell(settings)
+    world.notify(settings)
     yield spark
     lakes.empty(spark, settings)
 

@@ -114,7 +114,7 @@ def test_whatever_happens_each_fault_is_told_once_and_its_end_once(rounds):
     """Against a model that knows only which entity fails now."""
     alerts: list[Alert] = []
     failing: set[str] = set()
-    told: list[tuple[str, datetime, str]] = []
+    result: list[tuple[str, datetime, str]] = []
     for n, (passed, complete, maintenance, answers) in enumerate(rounds):
         window = MaintenanceWindow(start=minute(n), end=minute(n + 0.5))
         ours = SETTINGS.model_copy(update={"alerts": Alerts(maintenance=[window] if maintenance else [])})
@@ -128,16 +128,16 @@ def test_whatever_happens_each_fault_is_told_once_and_its_end_once(rounds):
             continue
         for k, alert in enumerate(alerts):
             if SINK.lacks(alert):
-                told.append((alert.identity, alert.first_failed_at, alert.state))
+                result.append((alert.identity, alert.first_failed_at, alert.state))
                 column = "opened_sent_to" if alert.is_open else "resolved_sent_to"
                 alerts[k] = replace(alert, **{column: (SINK.name,)})
-    assert len(told) == len(set(told))
-    ends = {each[:2] for each in told if each[2] == "resolved"}
+    assert len(result) == len(set(result))
+    ends = {each[:2] for each in result if each[2] == "resolved"}
     for alert in alerts:
         fault = (alert.identity, alert.first_failed_at)
-        assert ((*fault, "open") in told) == (SINK.name in alert.opened_sent_to)
+        assert ((*fault, "open") in result) == (SINK.name in alert.opened_sent_to)
         if not alert.announced:  # it came and went in a maintenance window
-            assert fault not in {each[:2] for each in told}
+            assert fault not in {each[:2] for each in result}
         if alert.is_open:
             assert fault not in ends
 

@@ -16,7 +16,7 @@ from spark_jobs.checks.evaluate import evaluate, refusing
 from spark_jobs.checks.registry import BY_NAME, CHECKS, of_stage
 from spark_jobs.jobs.marts import gate
 from spark_jobs.lake.catalog import lake
-from spark_jobs.lake.offsets import CHANGE_SEQ, OFFSETS, Booked, Position, to_json
+from spark_jobs.lake.offsets import CHANGE_SEQ, OFFSETS, CommittedOffsets, Position, to_json
 from spark_jobs.lake.tables import ERASURES, EVENTS, RAW, REPLACED_RECORDS, RETENTION, Table
 from spark_jobs.mart_build import branches
 from spark_jobs.mart_build.dbt import Build, Node
@@ -47,8 +47,8 @@ def of_cluster(value: float | None) -> Case:
 
 CASES = {
     "offsets_contiguous": of_queue(2),  # 4 is missing, 5 there twice
-    "raw_map_is_data": of_queue(2),  # the map says 12, the data ends at 9
-    "events_map_is_data": of_queue(3),  # a record at 14, the map says 12
+    "raw_offsets_match_data": of_queue(2),  # the map says 12, the data ends at 9
+    "events_offsets_match_data": of_queue(3),  # a record at 14, the map says 12
     "raw_is_in_events": of_queue(4),  # 3 and 7 have no records, 8 too few, 9 one twice
     "ingest_gaps": Case(str(replace(SICK, queue_id=1)), 70, None),
     "body_errors": Case(f"sick/{SICK.trace_topic}", 1, None),
@@ -95,14 +95,14 @@ BUILD = Build(
 
 
 @pytest.fixture(scope="module")
-def run(told, watched) -> Run:
+def run(result, watched) -> Run:
     """Of the marts as they were built on a branch: half of the sends are gone."""
     for name in ("marts.fct_sends", "marts.fct_consume_attempts"):
-        told.sql(f"alter table lake.{name} create branch {BRANCH}")
-    told.sql(f"delete from lake.marts.fct_sends.branch_{BRANCH} where cluster = 'sick'")
+        result.sql(f"alter table lake.{name} create branch {BRANCH}")
+    result.sql(f"delete from lake.marts.fct_sends.branch_{BRANCH} where cluster = 'sick'")
     marks = {"sick": ms(NOW), "well": ms(NOW)}
-    yield Run(watched, NOW, told, marks, BUILD, BRANCH)
-    branches.drop_all(told, lake(watched), ["marts.fct_sends", "marts.fct_consume_attempts"])
+    yield Run(watched, NOW, result, marks, BUILD, BRANCH)
+    branches.drop_all(result, lake(watched), ["marts.fct_sends", "marts.fct_consume_attempts"])
 
 
 @pytest.fixture(scope="module")
@@ -120,9 +120,9 @@ def test_a_check_fails_where_it_must_and_only_there(found, name):
 
 
 @pytest.mark.parametrize("name", sorted(SILENCE))
-def test_silence_is_measured_from_the_last_publication(told, watched, name):
+def test_silence_is_measured_from_the_last_publication(result, watched, name):
     check = BY_NAME[name]
-    last = told.sql(
+    last = result.sql(
         "select max(committed_at) from lake.marts.fct_sends.snapshots where parent_id is null"
     ).first()[0]
     seconds = last.timestamp()
@@ -142,7 +142,7 @@ def test_a_lake_where_nothing_was_ever_published_is_silent(tmp_path):
         assert (result.passed, detail in result.detail) == (passed, True), result
 
 
-def test_marts_that_a_build_would_not_change_are_not_silent(told, watched):
+def test_marts_that_a_build_would_not_change_are_not_silent(result, watched):
     """Then the job publishes nothing, though it runs."""
     check, later = BY_NAME["marts_silent"], datetime.now(UTC) + timedelta(hours=2)
 
@@ -158,7 +158,7 @@ def test_marts_that_a_build_would_not_change_are_not_silent(told, watched):
         well = {WELL: Position(15, complete_to=ms(NOW))}
         for seq, passed in ((7, True), (8, False)):
             add(watched, EVENTS, [], **{OFFSETS: to_json(well), CHANGE_SEQ: str(seq)})
-            inputs = Inputs.of(Booked(well, 7), watched.limits, None)
+            inputs = Inputs.of(CommittedOffsets(well, 7), watched.limits, None)
             add(watched, Table(name, "", ()), [], **inputs.snapshot_properties("p", "r"))
             assert passes() is passed
     finally:
@@ -175,14 +175,14 @@ def test_every_check_has_a_case():
 def test_only_integrity_forbids_a_publication(found):
     refused = refusing(found.values())
     assert {line.partition(" ")[0].rstrip(":") for line in refused} == {
-        *("offsets_contiguous", "raw_map_is_data", "events_map_is_data", "raw_is_in_events"),
+        *("offsets_contiguous", "raw_offsets_match_data", "events_offsets_match_data", "raw_is_in_events"),
         *("dbt_tests", "history_tests", "row_count_drop"),
     }
     assert not replace(BUILD, nodes=[], refused=refused).passed
     assert Build([], [], 1.0).passed
 
 
-def test_the_gate_refuses_and_books_why_on_main(run, told):
+def test_the_gate_refuses_and_books_why_on_main(run, result):
     """What `spark_jobs.jobs.marts` gives to `build_and_publish`; a build that it refuses has not passed."""
     built = Build([node("good_test", "pass")], [], 1.0)
     ours = run.settings.model_copy(update={"checks": Checks(integrity_days=36_500)})  # it looks at the clock
@@ -190,13 +190,13 @@ def test_the_gate_refuses_and_books_why_on_main(run, told):
     assert not replace(built, refused=refused).passed
     names = {
         "offsets_contiguous",
-        "raw_map_is_data",
-        "events_map_is_data",
+        "raw_offsets_match_data",
+        "events_offsets_match_data",
         "raw_is_in_events",
         "row_count_drop",
     }
     assert {line.partition(" ")[0] for line in refused} == names
-    rows = told.table("lake.ops.check_results").where("run = 'refused' and not passed").collect()
+    rows = result.table("lake.ops.check_results").where("run = 'refused' and not passed").collect()
     assert {row.check for row in rows} == names
 
 
@@ -207,7 +207,7 @@ def test_nothing_is_said_of_a_skipped_test(found):
 
 
 @pytest.fixture
-def book(told, settings):
+def book(result, settings):
     """Append to a book; what was appended is gone after the test."""
     catalog, before = lake(settings), {}
 
@@ -218,9 +218,9 @@ def book(told, settings):
     yield append
     for name, snapshot in before.items():
         if snapshot is None:
-            told.sql(f"delete from lake.{name}")
+            result.sql(f"delete from lake.{name}")
         else:
-            told.sql(f"call lake.system.rollback_to_snapshot('lake.{name}', {snapshot.snapshot_id})")
+            result.sql(f"call lake.system.rollback_to_snapshot('lake.{name}', {snapshot.snapshot_id})")
 
 
 def sends_lost(run) -> Result:
@@ -296,20 +296,20 @@ OLD = "update {raw} set ingested_at = ingested_at - interval 2 hours where queue
         ),
     ],
 )
-def test_records_are_counted_message_by_message(told, settings, run, harms, wrong):
+def test_records_are_counted_message_by_message(result, settings, run, harms, wrong):
     """Of the cluster `well`, with all else as it was."""
     catalog = lake(settings)
     before = {table: catalog.load_table(table.name).current_snapshot().snapshot_id for table in (RAW, EVENTS)}
     try:
         for harm in harms:
             of_well = harm + (" and" if " where " in harm else " where") + " cluster = 'well'"
-            told.sql(of_well.format(raw=RAW.full_name, events=EVENTS.full_name))
+            result.sql(of_well.format(raw=RAW.full_name, events=EVENTS.full_name))
         results = {each.entity: each for each in BY_NAME["raw_is_in_events"].measure(run)}
         assert results[str(WELL)].value == wrong, results[str(WELL)]
         assert results[str(SICK)].value == CASES["raw_is_in_events"].value
     finally:
         for table, snapshot in before.items():
-            told.sql(f"call lake.system.rollback_to_snapshot('{table.full_name}', {snapshot})")
+            result.sql(f"call lake.system.rollback_to_snapshot('{table.full_name}', {snapshot})")
 
 
 def test_a_check_that_raises_fails_alone(run):
@@ -360,14 +360,14 @@ def test_each_check_has_a_runbook_and_each_runbook_a_check():
             assert (RUNBOOKS / link).is_file(), (file, link)
 
 
-def test_the_statements_of_the_runbooks_can_be_run(told):
+def test_the_statements_of_the_runbooks_can_be_run(result):
     """They are analysed against the tables that there are; marts that the world has not are left out."""
     known = 0
     for file in RUNBOOKS.glob("*.md"):
         for statement in re.findall(r"```sql\n(.*?)```", file.read_text(), re.DOTALL):
             tables = set(re.findall(r"lake\.(marts\.\w+)", statement))
-            if all(told.catalog.tableExists(f"lake.{table}") for table in tables):
-                told.sql(statement).schema  # noqa: B018
+            if all(result.catalog.tableExists(f"lake.{table}") for table in tables):
+                result.sql(statement).schema  # noqa: B018
                 known += 1
     assert known >= 20
 

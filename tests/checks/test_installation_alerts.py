@@ -192,7 +192,7 @@ def test_at_its_start_it_sends_what_nobody_has_sent_for_long(hook, tmp_path):
 
 
 @needs_alertmanager
-def test_a_round_slower_than_three_intervals_resolves_nothing(told, settings, hook, tmp_path, monkeypatch):
+def test_a_round_slower_than_three_intervals_resolves_nothing(result, settings, hook, tmp_path, monkeypatch):
     """A real round of a job: what was open before stays active all the time, with its first time."""
     store.change(settings, lambda alerts: [])
     with alertmanager(tmp_path / "am", hook.url, "1m") as url:
@@ -210,7 +210,7 @@ def test_a_round_slower_than_three_intervals_resolves_nothing(told, settings, ho
             return [Measured("x", 0.0)]
 
         check = replace(BY_NAME["body_errors"], measure=slow)
-        run_checks.make([check], Run(ours, datetime.now(UTC)), "slow")
+        run_checks.evaluate_and_notify([check], Run(ours, datetime.now(UTC)), "slow")
         seen.append(active(url))
         time.sleep(1)
         seen.append(active(url))

@@ -139,7 +139,7 @@ def test_a_duration_has_two_units_at_most():
     assert list(map(duration, spans)) == ["1 min", "1 d", "3 d 4 h"]
 
 
-def test_a_metadata_file_that_is_cut_short_is_named(told, watched, settings):
+def test_a_metadata_file_that_is_cut_short_is_named(result, watched, settings):
     """By the checks that read with pyiceberg and by those that read with Spark."""
     table = lake(settings).load_table(RAW.name)
     file = Path(table.metadata_location.removeprefix("file://").removeprefix("file:"))
@@ -147,7 +147,7 @@ def test_a_metadata_file_that_is_cut_short_is_named(told, watched, settings):
     file.write_bytes(whole[: len(whole) // 2])
     try:
         checks = [BY_NAME["freshness_raw"], BY_NAME["lag"], BY_NAME["body_errors"]]
-        found = evaluate(checks, Run(watched, minute(0), told))
+        found = evaluate(checks, Run(watched, minute(0), result))
     finally:
         file.write_bytes(whole)
     alerts = advance([], found, SETTINGS, minute(0))

@@ -7,7 +7,7 @@ import json
 import pytest
 import requests
 
-from spark_jobs.alerts.notify import tell
+from spark_jobs.alerts.notify import notify
 from spark_jobs.alerts.sinks.apprise import LONGEST_TITLE
 from spark_jobs.checks.check import Measured, judge
 from spark_jobs.checks.registry import BY_NAME
@@ -30,7 +30,7 @@ def test_a_mail_shows_names_as_they_are_and_no_header_is_theirs(store, option):
     with mailbox() as (address, mails):
         url = f"mailto://{address}/?from=trace@example.com&to=oncall@example.com{option}"
         assert (
-            tell(store, [failed(HOSTILE)], settings(apprise={"messaging": [url]}), minute(0)).undelivered
+            notify(store, [failed(HOSTILE)], settings(apprise={"messaging": [url]}), minute(0)).undelivered
             == {}
         )
     (mail,) = mails
@@ -79,7 +79,7 @@ CHATS = {
 
 @pytest.mark.parametrize("chat", CHATS)
 def test_a_chat_takes_no_name_for_a_mention_a_link_or_markup(store, sent, chat):
-    tell(store, [failed(HOSTILE)], settings(apprise={"messaging": [CHATS[chat]]}), minute(0))
+    notify(store, [failed(HOSTILE)], settings(apprise={"messaging": [CHATS[chat]]}), minute(0))
     body, *_ = sent.bodies("/chat")
     said = json.dumps(body, ensure_ascii=False)
     assert "were not consumed by" in said
@@ -90,7 +90,7 @@ def test_a_chat_takes_no_name_for_a_mention_a_link_or_markup(store, sent, chat):
 def test_a_message_has_an_end_whatever_names_hold(store):
     with receiver() as hook:
         ours = settings(apprise={"messaging": [f"json://{hook.url}/chat"]})
-        tell(store, [failed(LONG, *(f"{n}{LONG}" for n in range(30)))], ours, minute(0))
+        notify(store, [failed(LONG, *(f"{n}{LONG}" for n in range(30)))], ours, minute(0))
         (body,) = hook.bodies("/chat")
     assert len(body["title"]) < LONGEST_TITLE + 50
     assert len(body["message"]) < 30_000
@@ -98,5 +98,5 @@ def test_a_message_has_an_end_whatever_names_hold(store):
 
 
 def test_a_name_forges_no_line_of_the_log(store, caplog):
-    tell(store, [failed("g\nalert: all is well")], settings(), minute(0))
+    notify(store, [failed("g\nalert: all is well")], settings(), minute(0))
     assert [line for line in caplog.text.splitlines() if line.startswith("alert: all")] == []

@@ -30,7 +30,7 @@ def hook():
 
 
 @pytest.fixture
-def ours(told, settings, hook, tmp_path):
+def ours(result, settings, hook, tmp_path):
     """A watchdog over the lake of the tests, with state, a chat and a dead-man's switch of its own."""
     store.change(settings, lambda alerts: [])
     return Settings(
@@ -48,10 +48,10 @@ def titles(hook) -> list[str]:
     return [body["title"] for body in hook.bodies("/chat")]
 
 
-def test_where_all_is_well_it_beats_and_tells_nobody(told, ours, hook):
+def test_where_all_is_well_it_beats_and_tells_nobody(result, ours, hook):
     assert watch(ours, datetime.now(UTC), "calm") == []
     assert hook.requests == [("GET", "/beat/1", None)]
-    rows = told.sql(
+    rows = result.sql(
         "select check, passed, owner, runbook from lake.ops.check_results where run = 'calm'"
     ).collect()
     assert {row.check for row in rows} == {
@@ -220,10 +220,10 @@ def test_a_task_that_is_no_more_stands_as_failed_no_longer(ours, hook):
     }
 
 
-def test_a_task_that_failed_is_an_alert_until_it_succeeds(told, ours, hook):
+def test_a_task_that_failed_is_an_alert_until_it_succeeds(result, ours, hook):
     now = datetime.now(UTC)
     tasks.ended(ours, "d/well", False, "its log", "r0", now)
-    assert told.table("lake.ops.check_results").where("run = 'r0'").isEmpty()
+    assert result.table("lake.ops.check_results").where("run = 'r0'").isEmpty()
     tasks.ended(ours, "d/t", True, "its log", "r1", now)
     tasks.ended(ours, "d/other", True, "its log", "r1", now)
     tasks.ended(ours, "d/t", False, "its log", "r2", now + timedelta(minutes=1))

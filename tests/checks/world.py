@@ -79,7 +79,7 @@ def positions(sick: Position, well: Position) -> dict[str, str]:
     return {OFFSETS: to_json({SICK: sick, WELL: well})}
 
 
-def tell(settings: Settings) -> None:
+def notify(settings: Settings) -> None:
     """Write both clusters into the tables of the pipeline, and into those of the marts, which are made."""
     _trace(settings)
     for name in MARTS:

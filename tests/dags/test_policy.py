@@ -9,7 +9,7 @@ from uuid import uuid4
 import pytest
 
 from deploy.airflow_environment import POOLS
-from spark_jobs.ingest.reextract import Asked
+from spark_jobs.ingest.reextract import ReextractRequest
 from spark_jobs.jobs import reextract
 from spark_jobs.lake.offsets import Queue
 from tests.checks.world import ms
@@ -109,16 +109,16 @@ BY_TIME = (ms(datetime(2026, 11, 20, tzinfo=UTC)), ms(datetime(2026, 11, 21, 8, 
 @pytest.mark.parametrize(
     ("given", "cluster", "asked"),
     [
-        (TIMES, None, Asked(*BY_TIME)),
-        (TIMES | {"cluster": "c2"}, "c2", Asked(*BY_TIME)),
-        (OFFSETS, None, Asked(0, 7, Queue("c1", "t", "broker-a", 0))),
+        (TIMES, None, ReextractRequest(*BY_TIME)),
+        (TIMES | {"cluster": "c2"}, "c2", ReextractRequest(*BY_TIME)),
+        (OFFSETS, None, ReextractRequest(0, 7, Queue("c1", "t", "broker-a", 0))),
     ],
 )
 def test_a_backfill_asks_for_what_its_form_says(dags, given, cluster, asked):
     parser = reextract.arguments()
     args = parser.parse_args(backfill(dags, "reextract", **given))
     assert (args.cluster or None, args.dry_run, args.run_id) == (cluster, True, "trace_backfill/manual")
-    assert reextract.asked_for(args, parser) == asked
+    assert reextract.request_from(args, parser) == asked
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ def test_a_backfill_asks_for_what_its_form_says(dags, given, cluster, asked):
 def test_a_form_that_says_too_little_or_too_much_is_refused(dags, given, capsys):
     parser = reextract.arguments()
     with pytest.raises(SystemExit):
-        reextract.asked_for(parser.parse_args(backfill(dags, "reextract", **given)), parser)
+        reextract.request_from(parser.parse_args(backfill(dags, "reextract", **given)), parser)
     assert "say either --from and --to, or --queue" in capsys.readouterr().err
 
 
@@ -153,12 +153,12 @@ def test_a_backfill_does_one_of_the_two(dags):
 
 
 def test_maintenance_waits_for_the_writers_of_the_tables_that_it_keeps(dags):
-    from spark_jobs.settings import UPKEEP
+    from spark_jobs.settings import TABLE_POLICIES
 
     tests, *keepers = sorted(dags["trace_maintenance"].tasks, key=lambda task: task.task_id)
     assert (tests.task_id, tests.pool) == ("history_tests", "lake_marts")
     tasks = {task.pool: task for task in keepers}
-    assert set(tasks) == {policy.pool for policy in UPKEEP} <= set(POOLS)
+    assert set(tasks) == {policy.pool for policy in TABLE_POLICIES} <= set(POOLS)
     for pool, task in tasks.items():
         assert task.application_args[:2] == ["--pool", pool]
 

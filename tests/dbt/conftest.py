@@ -11,13 +11,13 @@ from pyiceberg.catalog import Catalog
 from pyspark.sql import SparkSession
 
 from spark_jobs.lake import tables
-from spark_jobs.lake.offsets import booked
+from spark_jobs.lake.offsets import read_offsets
 from spark_jobs.mart_build.build import build_and_publish
 from spark_jobs.mart_build.dbt import Build
 from spark_jobs.mart_build.inputs import Inputs
 from spark_jobs.settings import Settings
 from tests import lakes
-from tests.dbt.story import tell
+from tests.dbt.story import notify
 
 
 @contextmanager
@@ -62,13 +62,13 @@ def state(settings: Settings) -> Path:
 @pytest.fixture(scope="package")
 def told(empty_lake: SparkSession) -> SparkSession:
     """The events of `story.py` are in the lake."""
-    tell(empty_lake)
+    notify(empty_lake)
     return empty_lake
 
 
 @pytest.fixture(scope="package")
 def inputs(told: SparkSession, settings: Settings) -> Inputs:
-    return Inputs.of(booked(told, settings, tables.EVENTS), settings.limits, published=None)
+    return Inputs.of(read_offsets(told, settings, tables.EVENTS), settings.limits, published=None)
 
 
 @pytest.fixture(scope="package")

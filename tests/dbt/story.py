@@ -44,7 +44,7 @@ def whole_day() -> Events:
     return events
 
 
-def tell(spark: SparkSession) -> None:
+def notify(spark: SparkSession) -> None:
     other = Queue("silent", "RMQ_SYS_TRACE_TOPIC", "broker-x", 0)
     whole_day().write(spark, DAY, complete_to={other: Position(0, complete_to=0)})
     book_gap(spark)

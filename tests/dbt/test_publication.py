@@ -142,9 +142,9 @@ def test_a_run_killed_between_two_tables_is_rolled_forward(
     monkeypatch.undo()
     assert sum(mains(catalog)[table] != old_mains[table] for table in old_mains) == 3
 
-    assert {line.partition(" ")[0] for line in refused} == {"events_map_is_data"}
+    assert {line.partition(" ")[0] for line in refused} == {"events_offsets_match_data"}
     results = marts.table("lake.ops.check_results").where("run = 'judged'").collect()
-    assert {r.check for r in results if r.passed is False} == {"events_map_is_data"}
+    assert {r.check for r in results if r.passed is False} == {"events_offsets_match_data"}
     assert sorted(r.entity for r in results if r.check == "dbt_tests") == sorted(judged)
     assert {r.entity for r in results if r.check == "row_count_drop"} == set(FACTS)
 
@@ -167,7 +167,7 @@ def test_a_publication_that_another_one_passed_is_refused(marts, catalog, inputs
                 marts.sql(f"insert overwrite lake.{table} select * from lake.{table}")
     publication.publish(marts, catalog, tables, "build_quick", "quick", 1)
     before = mains(catalog)
-    with pytest.raises(publication.PublishRefused):
+    with pytest.raises(publication.PublishConflictError):
         publication.publish(marts, catalog, tables, "build_slow", "slow", 1)
     assert mains(catalog) == before
     assert recover(marts, catalog) == []
@@ -175,5 +175,5 @@ def test_a_publication_that_another_one_passed_is_refused(marts, catalog, inputs
 
 
 def test_a_table_without_its_branch_is_not_published(marts, catalog):
-    with pytest.raises(publication.AuditFailed, match=r"marts\.fct_sends: branch build_gone is gone"):
+    with pytest.raises(publication.AuditError, match=r"marts\.fct_sends: branch build_gone is gone"):
         publication.publish(marts, catalog, ["marts.fct_sends"], "build_gone", "gone", 1)

@@ -72,7 +72,7 @@ def test_the_benchmarks_decoder_gives_what_the_model_gives():
     written = ["".join(bodies._records(chance, 15)).encode() for _ in range(300)]
     glued = [each.body.replace("|", "\x01").replace("¶", "\x02").encode() for each in CLIENTS]
     for body in (*written, *glued, b"Pub\x01\xff\x02\xfe"):
-        found = [dict(zip(python_udf._PLACE, row, strict=True)) for row in python_udf.decode(body)]
+        found = [dict(zip(python_udf._RECORD_KEY, row, strict=True)) for row in python_udf.decode(body)]
         expected = [as_udf(row) for row in model.records(body, STORED_MS, LIMITS)]
         assert [
             {name: value for name, value in row.items() if value is not None} for row in found

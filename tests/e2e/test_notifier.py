@@ -30,7 +30,13 @@ def test_the_pipeline_made_its_checks_and_found_nothing_wrong(world):
     """After the runs of `world`: everything but what the traffic does on purpose."""
     results = show.rows(world.settings, "ops.check_results").to_pylist()
     assert {r["check"] for r in results} >= {
-        *("offsets_contiguous", "raw_map_is_data", "events_map_is_data", "raw_is_in_events", "ingest_gaps"),
+        *(
+            "offsets_contiguous",
+            "raw_offsets_match_data",
+            "events_offsets_match_data",
+            "raw_is_in_events",
+            "ingest_gaps",
+        ),
         *("body_errors", "invalid_rate", "dbt_tests", "row_count_drop", "unknown_layouts", "completeness"),
         *("clock_skew", "duplicate_rate", "orphan_rate", "group_silent", "slo_burn_page", "slo_burn_ticket"),
     }

@@ -72,7 +72,7 @@ class _Teller:
     def client(self) -> str:
         return self.one_of(list(self.clients))
 
-    def tell(self, client: str, *records: tuple[str, datetime, dict[str, Any]]) -> None:
+    def record(self, client: str, *records: tuple[str, datetime, dict[str, Any]]) -> None:
         """One trace message with these records, each of a type and time; what is lost of it, and when it is stored."""
         fate = self.one_of(FATES)
         if fate == "lost":
@@ -123,13 +123,13 @@ class _Teller:
                 "layout": "pub_14",
                 "keys": "",
             }
-            self.tell(producer, ("Pub", sent, pub))
+            self.record(producer, ("Pub", sent, pub))
         if msg_type == "half" or not self.often():
             for _ in range(self.draw(st.integers(0, 2))):
                 self.decide(producer, ids[0], sent)
         if not self.often():
             recall = {"msg_id": ids[0], "topic": topic, "success": self.often(), "layout": "recall_7"}
-            self.tell(producer, ("Recall", sent + timedelta(seconds=2), recall))
+            self.record(producer, ("Recall", sent + timedelta(seconds=2), recall))
         for group in self.draw(st.lists(st.sampled_from(["stock", "ns%stock", "mail"]), max_size=2)):
             self.consume(ids, group, sent)
 
@@ -142,7 +142,7 @@ class _Teller:
             "from_transaction_check": self.draw(st.booleans()),
             "layout": "end_transaction_13",
         }
-        self.tell(producer, ("EndTransaction", sent + self.one_of(WAITS), end))
+        self.record(producer, ("EndTransaction", sent + self.one_of(WAITS), end))
 
     def consume(self, ids: list[str], group: str, sent: datetime) -> None:
         """Up to three tries of one message, or of all of a batch in one call."""
@@ -165,9 +165,9 @@ class _Teller:
                 "context_code": code,
                 "layout": "sub_after_9",
             }
-            self.tell(client, *(("SubBefore", time, begin | {"msg_id": each}) for each in called))
+            self.record(client, *(("SubBefore", time, begin | {"msg_id": each}) for each in called))
             if self.often():  # else it never returned, or has not yet
-                self.tell(client, *(("SubAfter", time + cost, end | {"msg_id": each}) for each in called))
+                self.record(client, *(("SubAfter", time + cost, end | {"msg_id": each}) for each in called))
             time += cost + self.one_of(WAITS)
 
 

@@ -18,7 +18,7 @@ import pytest
 from pyspark.sql import Row
 
 from spark_jobs.lake import tables
-from spark_jobs.lake.offsets import Position, Queue, booked
+from spark_jobs.lake.offsets import Position, Queue, read_offsets
 from spark_jobs.mart_build import branches
 from spark_jobs.mart_build.build import build_and_publish
 from spark_jobs.mart_build.inputs import Inputs, Published
@@ -90,7 +90,7 @@ def contents(spark, catalog) -> dict[str, list[str]]:
 
 
 def build(spark, catalog, settings, state, **how):
-    events = booked(spark, settings, tables.EVENTS)
+    events = read_offsets(spark, settings, tables.EVENTS)
     inputs = Inputs.of(events, settings.limits, Published.of(settings), **how)
     done = build_and_publish(spark, catalog, inputs, state)
     assert done.passed, (done.error, done.failures)

@@ -65,7 +65,7 @@ def main() -> None:
         case "publish":
             around((publication, "_move"), before=happens)
         case "maintain":
-            around((maintain, "keep"), before=happens)
+            around((maintain, "maintain_table"), before=happens)
     job = importlib.import_module(f"spark_jobs.jobs.{name}")
     sys.exit(run_job(lambda: job.main(arguments)))
 

@@ -10,7 +10,7 @@ from spark_jobs.jobs import erase, marts
 from spark_jobs.jobs.merge import merge_all
 from spark_jobs.lake import tables
 from spark_jobs.maintenance.retention import drop_old_rows
-from spark_jobs.settings import Upkeep
+from spark_jobs.settings import TablePolicy
 from tests.maintenance.files import holding
 from tests.spark.stored import messages, planned, write
 
@@ -77,7 +77,7 @@ def test_rows_of_the_marts_whose_records_are_gone_stay_but_for_those_that_name_i
     day_after = datetime(2026, 11, 22, 13, tzinfo=UTC)
     for table in (tables.RAW, tables.EVENTS):
         drop_old_rows(
-            lake, settings, table.name, Upkeep(tables="*", retention_days=1), day_after, "retention"
+            lake, settings, table.name, TablePolicy(tables="*", retention_days=1), day_after, "retention"
         )
     assert lake.table(tables.RAW.full_name).count() == 1
 

@@ -18,7 +18,7 @@ from spark_jobs.jobs.erase import erase
 from spark_jobs.jobs.merge import merge_all
 from spark_jobs.jobs.replay import replay_messages
 from spark_jobs.lake import publish, tables
-from spark_jobs.lake.offsets import booked
+from spark_jobs.lake.offsets import read_offsets
 from spark_jobs.trace import merge as trace_merge
 from spark_jobs.trace.layouts import LAYOUTS
 from tests import lakes
@@ -172,7 +172,7 @@ def test_gone_from_every_file_and_nothing_else_is(filled, settings, monkeypatch)
     filled.sql(f"alter table {tables.RAW.full_name} create branch extract_1")
     assert any("raw" in file for file in everywhere(settings))
     assert any(file.endswith(".avro") for file in everywhere(settings)), "bounds in manifests"
-    before = {table.name: booked(filled, settings, table) for table in (tables.RAW, tables.EVENTS)}
+    before = {table.name: read_offsets(filled, settings, table) for table in (tables.RAW, tables.EVENTS)}
 
     def killed(*_):
         raise KeyboardInterrupt
@@ -197,7 +197,7 @@ def test_gone_from_every_file_and_nothing_else_is(filled, settings, monkeypatch)
     }
     assert counted == {1: "1", 2: "1", 3: None, 4: None, 5: None}, "the messages stay"
     for table in (tables.RAW, tables.EVENTS):
-        assert booked(filled, settings, table).positions == before[table.name].positions
+        assert read_offsets(filled, settings, table).positions == before[table.name].positions
     (row,) = filled.table(tables.ERASURES.full_name).collect()
     assert (row.messages, row.records, row.kind) == (2, 2, "key")
 
@@ -287,7 +287,7 @@ def test_the_book_of_replaced_records_loses_what_has_it_in_its_column(filled, se
 
 
 def next_offset(spark, settings) -> int:
-    (position,) = booked(spark, settings, tables.RAW).positions.values()
+    (position,) = read_offsets(spark, settings, tables.RAW).positions.values()
     return position.next
 
 
@@ -317,22 +317,22 @@ def test_a_merge_that_read_the_messages_before_is_refused_and_plans_again(filled
 
 def test_an_extraction_that_read_the_rules_before_is_refused(filled, settings, monkeypatch):
     """Raw holds nothing of it yet when it is erased there."""
-    books, text = booked(filled, settings, tables.RAW), "under-way-in-the-extraction"
+    committed, text = read_offsets(filled, settings, tables.RAW), "under-way-in-the-extraction"
     first = next_offset(filled, settings)
     rows, plan = messages(filled, first, first + 1, record(keys=text)), planned(first, first + 1)
     meanwhile = once_after(raw._audit, lambda: erased(filled, settings, text=text))
     monkeypatch.setattr(raw, "_audit", meanwhile)
-    with pytest.raises(publish.PublishRefused):
-        raw.write(filled, rows, plan, "extraction", books.head)
-    assert booked(filled, settings, tables.RAW).positions == books.positions
+    with pytest.raises(publish.PublishConflictError):
+        raw.write(filled, rows, plan, "extraction", committed.head)
+    assert read_offsets(filled, settings, tables.RAW).positions == committed.positions
 
 
 def test_what_finds_nothing_moves_no_change_seq(filled, settings):
     """A commit with no rows is no new input of the marts."""
-    before = {table.name: booked(filled, settings, table) for table in (tables.RAW, tables.EVENTS)}
+    before = {table.name: read_offsets(filled, settings, table) for table in (tables.RAW, tables.EVENTS)}
     erased(filled, settings, text="nowhere")
     for table in (tables.RAW, tables.EVENTS):
-        after, known = booked(filled, settings, table), before[table.name]
+        after, known = read_offsets(filled, settings, table), before[table.name]
         assert (after.positions, after.change_seq) == (known.positions, known.change_seq)
         assert after.head != known.head
 

@@ -9,13 +9,13 @@ import pytest
 from spark_jobs.jobs.merge import merge_all
 from spark_jobs.jobs.replay import replay_all
 from spark_jobs.lake import tables
-from spark_jobs.lake.offsets import booked
-from spark_jobs.maintenance.retention import Dropped, NotMerged, drop_old_rows, dropped_before
-from spark_jobs.settings import Upkeep
+from spark_jobs.lake.offsets import read_offsets
+from spark_jobs.maintenance.retention import Dropped, NotMergedError, drop_old_rows, dropped_before
+from spark_jobs.settings import TablePolicy
 from tests.spark.stored import messages, planned, write
 
 DAYS = 30
-POLICY = Upkeep(tables="*", retention_days=DAYS)
+POLICY = TablePolicy(tables="*", retention_days=DAYS)
 # The queue of `stored` passes this midnight with offset 10.
 MIDNIGHT = datetime(2026, 11, 21)
 NOW = datetime(2026, 11, 21, 13, 0, tzinfo=UTC) + timedelta(days=DAYS)
@@ -31,11 +31,11 @@ def offsets(spark, table: tables.Table) -> set[int]:
 
 def test_whole_days_go_and_the_books_stay(lake, settings, capfd):
     write(lake, settings, messages(lake, 0, 20), planned(0, 20), "run")
-    with pytest.raises(NotMerged, match="10 messages are old enough"):
+    with pytest.raises(NotMergedError, match="10 messages are old enough"):
         dropped(lake, settings, tables.RAW)
     assert offsets(lake, tables.RAW) == set(range(20))
     merge_all(lake, settings, "run")
-    before = {table.name: booked(lake, settings, table) for table in (tables.RAW, tables.EVENTS)}
+    before = {table.name: read_offsets(lake, settings, table) for table in (tables.RAW, tables.EVENTS)}
 
     assert dropped(lake, settings, tables.RAW, dry_run=True) == Dropped(MIDNIGHT, 10)
     assert offsets(lake, tables.RAW) == set(range(20))
@@ -45,7 +45,7 @@ def test_whole_days_go_and_the_books_stay(lake, settings, capfd):
         assert dropped(lake, settings, table) is None
         assert offsets(lake, table) == set(range(10, 20))
         assert dropped_before(settings, table.name) == MIDNIGHT
-        after = booked(lake, settings, table)
+        after = read_offsets(lake, settings, table)
         assert (after.positions, after.change_seq) == (
             before[table.name].positions,
             before[table.name].change_seq,

@@ -9,7 +9,7 @@ import pytest
 from sandbox.broker import Sandbox, rocketmq
 from spark_jobs.rocketmq.acl import Credentials
 from spark_jobs.rocketmq.client import Client
-from spark_jobs.rocketmq.errors import AuthenticationFailed, ConsumerGroupNotFound, PermissionDenied
+from spark_jobs.rocketmq.errors import AuthenticationError, ConsumerGroupNotFoundError, PermissionDeniedError
 from tests.rocketmq.java_client import run
 from tests.rocketmq.secrecy import assert_no_secret
 
@@ -77,7 +77,7 @@ def test_who_is_not_known_is_told_so(guarded: Sandbox, credentials: Credentials 
             lambda: client.pull(queue, 0),
             lambda: list(client.read(queue, 0, 1)),
         ):
-            with pytest.raises(AuthenticationFailed, match="Check the access key") as caught:
+            with pytest.raises(AuthenticationError, match="Check the access key") as caught:
                 ask()
             assert_no_secret(caught.value, client, credentials)
 
@@ -85,7 +85,7 @@ def test_who_is_not_known_is_told_so(guarded: Sandbox, credentials: Credentials 
 def test_who_may_not_read_this_is_told_so(guarded: Sandbox):
     with Client([guarded.namesrv], "guarded", READER) as client:
         (queue,) = client.queues("TBW102")[:1]
-        with pytest.raises(PermissionDenied, match="Grant this user Sub and Get on the topic") as caught:
+        with pytest.raises(PermissionDeniedError, match="Grant this user Sub and Get on the topic") as caught:
             list(client.read(queue, 0, 1))
         assert_no_secret(caught.value, client, READER)
 
@@ -94,6 +94,6 @@ def test_the_default_group_needs_no_creation_and_another_does(guarded: Sandbox):
     with Client([guarded.namesrv], "guarded", ADMIN, consumer_group="not-there") as client:
         (queue,) = client.queues(TOPIC)
         with pytest.raises(
-            ConsumerGroupNotFound, match="code 26 .*leave the option consumerGroup at TOOLS_CONSUMER"
+            ConsumerGroupNotFoundError, match="code 26 .*leave the option consumerGroup at TOOLS_CONSUMER"
         ):
             client.pull(queue, 0)

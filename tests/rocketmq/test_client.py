@@ -13,12 +13,12 @@ import pytest
 from spark_jobs.rocketmq.client import Bounds, Client
 from spark_jobs.rocketmq.connection import Tls
 from spark_jobs.rocketmq.errors import (
-    OffsetMoved,
+    OffsetMovedError,
     ProtocolError,
-    QueueNotFound,
-    ShortRange,
-    TopicNotFound,
-    Unreachable,
+    QueueNotFoundError,
+    ShortRangeError,
+    TopicNotFoundError,
+    UnreachableError,
 )
 from spark_jobs.rocketmq.inflate import COMPRESSED
 from spark_jobs.rocketmq.message import Message
@@ -105,27 +105,27 @@ def test_empty_range_asks_nobody(client: Client):
 
 
 def test_a_range_beyond_the_end_raises(client: Client):
-    with pytest.raises(ShortRange, match=r"at offset 1000 .*\[0, 1000\)") as caught:
+    with pytest.raises(ShortRangeError, match=r"at offset 1000 .*\[0, 1000\)") as caught:
         read(client, "three", 990, 1001)
     assert caught.value.offset == 1000
 
 
 def test_a_range_far_beyond_the_end_raises_with_the_bounds(client: Client):
-    with pytest.raises(OffsetMoved, match=r"reading \[5000, 5001\)") as caught:
+    with pytest.raises(OffsetMovedError, match=r"reading \[5000, 5001\)") as caught:
         read(client, "three", 5000, 5001)
     assert (caught.value.min_offset, caught.value.max_offset) == (0, 1000)
 
 
 def test_unknown_topic(client: Client):
-    with pytest.raises(TopicNotFound, match="cluster sandbox, topic nowhere"):
+    with pytest.raises(TopicNotFoundError, match="cluster sandbox, topic nowhere"):
         client.queues("nowhere")
     nowhere = replace(queue(client, "three"), topic="nowhere")
-    with pytest.raises(TopicNotFound, match="topic nowhere, broker broker-a, queue 0"):
+    with pytest.raises(TopicNotFoundError, match="topic nowhere, broker broker-a, queue 0"):
         list(client.read(nowhere, 0, 1))
 
 
 def test_unknown_queue(client: Client):
-    with pytest.raises(QueueNotFound, match="broker broker-a, queue 9"):
+    with pytest.raises(QueueNotFoundError, match="broker broker-a, queue 9"):
         list(client.read(replace(queue(client, "three"), queue_id=9), 0, 1))
 
 
@@ -140,13 +140,16 @@ def test_a_dead_nameserver_is_passed_over(written: Written):
 
 
 def test_no_nameserver_at_all_is_not_an_empty_topic():
-    with Client([f"127.0.0.1:{free_port()}"], "c1") as client, pytest.raises(Unreachable, match="cluster c1"):
+    with (
+        Client([f"127.0.0.1:{free_port()}"], "c1") as client,
+        pytest.raises(UnreachableError, match="cluster c1"),
+    ):
         client.queues("three")
 
 
 def test_a_broker_that_is_away_is_told_per_queue(client: Client):
     away = replace(queue(client, "three"), broker="gone", addresses=((0, f"127.0.0.1:{free_port()}"),))
-    with pytest.raises(Unreachable, match="broker gone.*Check that the broker runs"):
+    with pytest.raises(UnreachableError, match="broker gone.*Check that the broker runs"):
         client.max_offset(away)
 
 
@@ -173,7 +176,7 @@ def test_a_silent_peer_times_out():
         begin = time.monotonic()
         with (
             Client([address], timeout=0.3, attempts=1) as client,
-            pytest.raises(Unreachable, match="did not answer within 0.3"),
+            pytest.raises(UnreachableError, match="did not answer within 0.3"),
         ):
             client.queues("three")
         assert time.monotonic() - begin < 3
@@ -187,6 +190,6 @@ def test_tls_with_a_certificate_that_is_not_checked(written: Written):
 def test_tls_with_a_certificate_that_nobody_signed(written: Written):
     with (
         Client([written.sandbox.namesrv], tls=Tls()) as client,
-        pytest.raises(Unreachable, match="certificate verify failed"),
+        pytest.raises(UnreachableError, match="certificate verify failed"),
     ):
         client.queues("three")

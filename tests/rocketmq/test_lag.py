@@ -33,15 +33,15 @@ def watched(lake, settings, written):
     """The settings, with the broker's topics as trace topics; raw has read `three`/0 whole and ten of `long`."""
     lake.sql(f"drop table {tables.RAW.full_name} purge")
     tables.ensure(lake)
-    books = {UNREAD: Position(10, store_time=1), READ: Position(1000, store_time=1), EMPTY: Position(0)}
-    book(lake, books)
+    committed = {UNREAD: Position(10, store_time=1), READ: Position(1000, store_time=1), EMPTY: Position(0)}
+    book(lake, committed)
     cluster = Cluster(name="sandbox", namesrv=[written.sandbox.namesrv], trace_topics=[LONG_TOPIC, "three"])
     return settings.model_copy(update={"clusters": [cluster], "checks": Checks(lag_messages=100)})
 
 
-def book(lake, books: dict[Queue, Position]) -> None:
+def book(lake, committed: dict[Queue, Position]) -> None:
     lake.createDataFrame([], tables.RAW.schema).writeTo(tables.RAW.full_name).option(
-        f"snapshot-property.{OFFSETS}", to_json(books)
+        f"snapshot-property.{OFFSETS}", to_json(committed)
     ).append()
 
 

@@ -10,7 +10,7 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_jobs.rocketmq.errors import MalformedMessage
+from spark_jobs.rocketmq.errors import MalformedMessageError
 from spark_jobs.rocketmq.message import Message, decode_messages
 from spark_jobs.rocketmq.properties import decode_properties
 from tests.rocketmq.wire import MAGIC_V2, inner, stored
@@ -170,7 +170,7 @@ def test_a_cut_off_message_says_where(cut: int):
     data = stored(BODY)
     messages = decode_messages(data + data[:cut])
     assert next(messages).body == BODY
-    with pytest.raises(MalformedMessage) as caught:
+    with pytest.raises(MalformedMessageError) as caught:
         next(messages)
     assert caught.value.at == len(data)
 
@@ -178,7 +178,7 @@ def test_a_cut_off_message_says_where(cut: int):
 @settings(max_examples=400)
 @given(st.sampled_from(sorted(CODECS)), st.data())
 def test_mutated_messages_decode_or_raise_malformed(flag: int, data: st.DataObject):
-    """A changed byte is a MalformedMessage or a body_error, or it is outside the body; never anything else."""
+    """A changed byte is a MalformedMessageError or a body_error, or it is outside the body; never anything else."""
     original = stored(CODECS[flag](BODY), sys_flag=flag)
     mutated = bytearray(original + original)
     for _ in range(data.draw(st.integers(1, 3))):
@@ -186,7 +186,7 @@ def test_mutated_messages_decode_or_raise_malformed(flag: int, data: st.DataObje
     cut = data.draw(st.integers(len(mutated) - 3, len(mutated)))
     try:
         messages = list(decode_messages(mutated[:cut], 100_000))
-    except MalformedMessage:
+    except MalformedMessageError:
         return
     for message in messages:
         assert isinstance(message.body, bytes)

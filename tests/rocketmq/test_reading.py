@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 
 from spark_jobs.rocketmq import reading, requests
 from spark_jobs.rocketmq.errors import (
-    AuthenticationFailed,
-    BrokerBusy,
+    AuthenticationError,
+    BrokerBusyError,
     BrokerError,
-    OffsetMoved,
-    PermissionDenied,
-    Place,
-    ShortRange,
+    OffsetMovedError,
+    PermissionDeniedError,
+    QueueLocation,
+    ShortRangeError,
 )
 from spark_jobs.rocketmq.frames import RESPONSE_FLAG, Frame
 from spark_jobs.rocketmq.message import Message
@@ -66,7 +66,7 @@ def read(
     connection = ScriptedConnection(answer, seed)
     ranged = RangeRead(
         *(connection, QUEUE, start, end),  # type: ignore[arg-type]
-        place=Place("c", "topic", "b", 3),
+        place=QueueLocation("c", "topic", "b", 3),
         group="g",
         depth=depth,
         max_inflated_bytes=1000,
@@ -137,7 +137,7 @@ def test_offsets_that_stay_out_are_an_error_and_nothing_behind_them_is_given_out
 
     ranged = RangeRead(
         *(ScriptedConnection(answer), QUEUE, 0, 100),  # type: ignore[arg-type]
-        place=Place("c", "topic", "b", 3),
+        place=QueueLocation("c", "topic", "b", 3),
         group="g",
         depth=4,
         max_inflated_bytes=1000,
@@ -147,7 +147,9 @@ def test_offsets_that_stay_out_are_an_error_and_nothing_behind_them_is_given_out
         for batch in ranged.batches():
             seen.extend(m.queue_offset for m in batch)
 
-    with pytest.raises(ShortRange, match="cluster c, topic topic, broker b, queue 3: .*offset 7") as caught:
+    with pytest.raises(
+        ShortRangeError, match="cluster c, topic topic, broker b, queue 3: .*offset 7"
+    ) as caught:
         collect()
     assert caught.value.offset == 7
     assert seen == list(range(7))
@@ -178,21 +180,21 @@ def test_a_range_may_begin_and_end_within_a_batch_kept_as_one_message():
 @pytest.mark.parametrize(
     ("code", "remark", "error"),
     [
-        (1, ACL_4 % "Check signature failed for accessKey=x", AuthenticationFailed),
-        (1, ACL_4 % "No acl config for x", AuthenticationFailed),
-        (1, ACL_4 % "No default permission for user-topic", PermissionDenied),
+        (1, ACL_4 % "Check signature failed for accessKey=x", AuthenticationError),
+        (1, ACL_4 % "No acl config for x", AuthenticationError),
+        (1, ACL_4 % "No default permission for user-topic", PermissionDeniedError),
         (1, "store getMessage return null", BrokerError),
-        (2, "[REJECTREQUEST]system busy, start flow control for a while", BrokerBusy),
-        (16, "the topic[t] pulling message is forbidden", PermissionDenied),
-        (16, "User:x has no permission to access Topic:t", PermissionDenied),
-        (16, "username cannot be null.", AuthenticationFailed),
-        (21, "", OffsetMoved),
-        (215, "", BrokerBusy),
+        (2, "[REJECTREQUEST]system busy, start flow control for a while", BrokerBusyError),
+        (16, "the topic[t] pulling message is forbidden", PermissionDeniedError),
+        (16, "User:x has no permission to access Topic:t", PermissionDeniedError),
+        (16, "username cannot be null.", AuthenticationError),
+        (21, "", OffsetMovedError),
+        (215, "", BrokerBusyError),
         (999, "", BrokerError),
     ],
 )
 def test_what_the_codes_mean(code: int, remark: str, error: type):
     frame = Frame(code, 1, 1, remark, {"minOffset": "5", "maxOffset": "9"}, memoryview(b""))
-    found = requests.failure(frame, Place("c", "t"), "a pull")
+    found = requests.failure(frame, QueueLocation("c", "t"), "a pull")
     assert type(found) is error
     assert str(found).startswith(f"cluster c, topic t: a pull failed with code {code}")

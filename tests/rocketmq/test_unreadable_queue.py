@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from spark_jobs.jobs import extract as job
 from spark_jobs.lake import publish, tables
-from spark_jobs.lake.offsets import Position, Queue, booked
+from spark_jobs.lake.offsets import Position, Queue, read_offsets
 from spark_jobs.settings import Cluster
 from tests.rocketmq.conftest import Written
 
@@ -14,7 +14,7 @@ READABLE, BROKEN = (Queue("sandbox", "three", "broker-a", queue_id) for queue_id
 
 
 def extract(*arguments):
-    for attempt in publish.planning_again():
+    for attempt in publish.retry_on_conflict():
         with attempt:
             return job.extract(*arguments)
 
@@ -41,7 +41,7 @@ def test_a_queue_that_comes_back_short_is_left_out(lake, settings, written: Writ
     assert "topic three, broker broker-a, queue 2" in done.failures[str(BROKEN)]
     assert "the broker gives no message at offset 10" in done.failures[str(BROKEN)]
     assert {queue: stored.messages for queue, stored in published.queues.items()} == {READABLE: 1000}
-    positions = booked(lake, settings, tables.RAW).positions
+    positions = read_offsets(lake, settings, tables.RAW).positions
     assert positions[READABLE].next == 1000
     assert positions[BROKEN] == Position(next=0)
     assert lake.table("lake.raw.trace_messages").where("queue_id = 2").count() == 0

@@ -8,7 +8,7 @@ from spark_jobs.ingest import raw
 from spark_jobs.ingest.plan import Plan
 from spark_jobs.ingest.step import Gap, Step
 from spark_jobs.lake import publish, tables
-from spark_jobs.lake.offsets import Position, Queue, Range, booked
+from spark_jobs.lake.offsets import Position, Queue, Range, read_offsets
 
 QUEUE = Queue("c", "RMQ_SYS_TRACE_TOPIC", "broker-a", 0)
 STORED = int(datetime(2026, 11, 20, 23, 59, 50, tzinfo=UTC).timestamp() * 1000)
@@ -40,7 +40,7 @@ def messages(spark, start: int, end: int, body: str = RECORD * 2):
 
 def write(spark, settings, rows, plan: Plan, run_id: str) -> raw.Written:
     """What the extract job does with a plan, from the books of this moment."""
-    for attempt in publish.planning_again():
+    for attempt in publish.retry_on_conflict():
         with attempt:
-            return raw.write(spark, rows, plan, run_id, booked(spark, settings, tables.RAW).head)
-    raise AssertionError("planning_again ends with a result or an error")
+            return raw.write(spark, rows, plan, run_id, read_offsets(spark, settings, tables.RAW).head)
+    raise AssertionError("retry_on_conflict ends with a result or an error")

@@ -13,7 +13,7 @@ from spark_jobs.ingest.step import Gap, Step
 from spark_jobs.jobs.merge import merge_all
 from spark_jobs.jobs.reset_queue import reset
 from spark_jobs.lake import publish, tables
-from spark_jobs.lake.offsets import Position, Queue, Range, booked, from_json, to_json, within
+from spark_jobs.lake.offsets import Position, Queue, Range, from_json, read_offsets, rows_in, to_json
 from spark_jobs.trace.merge import merge, pending
 from tests.spark.stored import QUEUE, messages, planned, stored, write
 
@@ -38,7 +38,7 @@ def test_positions_are_published_with_the_rows(lake, settings):
     plan = planned(0, 20)
     written = write(lake, settings, messages(lake, 0, 20), plan, "run")
     assert written.queues == {QUEUE: raw.Stored(messages=20, size=20 * 300)}
-    assert booked(lake, settings, tables.RAW).positions == plan.positions
+    assert read_offsets(lake, settings, tables.RAW).positions == plan.positions
 
 
 def test_positions_survive_json():
@@ -53,37 +53,37 @@ def test_ranges_are_rows_whatever_a_queue_is_called(spark):
         "cluster string, trace_topic string, broker string, queue_id int, epoch int, queue_offset bigint",
     )
     for queue in queues:
-        found = within(rows, [Range(queue, 1, 1, 3), Range(queue, 0, 3, 4)]).collect()
+        found = rows_in(rows, [Range(queue, 1, 1, 3), Range(queue, 0, 3, 4)]).collect()
         assert sorted(found) == [(*astuple(queue), 0, 3), (*astuple(queue), 1, 1), (*astuple(queue), 1, 2)]
-    assert within(rows, []).count() == 0
+    assert rows_in(rows, []).count() == 0
 
 
 def test_a_short_read_is_not_published(lake, settings):
-    with pytest.raises(publish.AuditFailed, match="20 offsets from 0 were planned, 19 rows"):
+    with pytest.raises(publish.AuditError, match="20 offsets from 0 were planned, 19 rows"):
         write(lake, settings, messages(lake, 0, 19), planned(0, 20), "run")
     assert lake.table("lake.raw.trace_messages").count() == 0
-    assert booked(lake, settings, tables.RAW).positions == {}
+    assert read_offsets(lake, settings, tables.RAW).positions == {}
 
 
 def test_a_doubled_message_is_not_published(lake, settings):
     rows = messages(lake, 0, 20).union(messages(lake, 3, 4))
-    with pytest.raises(publish.AuditFailed, match="21 rows of 20 offsets"):
+    with pytest.raises(publish.AuditError, match="21 rows of 20 offsets"):
         write(lake, settings, rows, planned(0, 20), "run")
 
 
 def test_another_last_message_is_not_published(lake, settings):
     rows = messages(lake, 0, 20).withColumn("body_crc", F.lit(8))
-    with pytest.raises(publish.AuditFailed, match="the message at offset 19 changed"):
+    with pytest.raises(publish.AuditError, match="the message at offset 19 changed"):
         write(lake, settings, rows, planned(0, 20), "run")
 
 
 def test_a_second_writer_is_refused(lake, settings):
     write(lake, settings, messages(lake, 0, 1), planned(0, 1), "first")
-    base = booked(lake, settings, tables.RAW).head
+    base = read_offsets(lake, settings, tables.RAW).head
     with publish.branch(lake, tables.RAW, "slow", base) as branch:
         publish.append(messages(lake, 1, 5), tables.RAW, branch, {})
         write(lake, settings, messages(lake, 1, 5), planned(1, 5), "quick")
-        with pytest.raises(publish.PublishRefused):
+        with pytest.raises(publish.PublishConflictError):
             publish.fast_forward(lake, tables.RAW.full_name, branch)
     assert lake.table("lake.raw.trace_messages").count() == 5
 
@@ -91,9 +91,9 @@ def test_a_second_writer_is_refused(lake, settings):
 def test_a_plan_that_is_older_than_main_is_refused(lake, settings):
     """Planning reads the books first: what another writer publishes after that is not in the plan."""
     write(lake, settings, messages(lake, 0, 1), planned(0, 1), "first")
-    base = booked(lake, settings, tables.RAW).head
+    base = read_offsets(lake, settings, tables.RAW).head
     write(lake, settings, messages(lake, 1, 5), planned(1, 5), "quick")
-    with pytest.raises(publish.PublishRefused):
+    with pytest.raises(publish.PublishConflictError):
         raw.write(lake, messages(lake, 1, 5), planned(1, 5), "slow", base)
     assert lake.table("lake.raw.trace_messages").count() == 5
 
@@ -108,15 +108,15 @@ def test_no_branch_is_left(lake, settings):
 def test_every_record_is_merged_once(lake, settings):
     write(lake, settings, messages(lake, 0, 20), planned(0, 20), "run")
     assert merge_all(lake, settings, "run") == 40
-    assert booked(lake, settings, tables.EVENTS).change_seq == 1
+    assert read_offsets(lake, settings, tables.EVENTS).change_seq == 1
     assert merge_all(lake, settings, "again") == 0
 
     write(lake, settings, messages(lake, 20, 25), planned(20, 25), "run 2")
     assert merge_all(lake, settings, "run 2") == 10
     assert places(lake) == [(offset, index) for offset in range(25) for index in range(2)]
-    events = booked(lake, settings, tables.EVENTS)
+    events = read_offsets(lake, settings, tables.EVENTS)
     assert events.change_seq == 2
-    assert events.positions == booked(lake, settings, tables.RAW).positions
+    assert events.positions == read_offsets(lake, settings, tables.RAW).positions
 
 
 def test_positions_move_on_without_messages(lake, settings):
@@ -125,18 +125,18 @@ def test_positions_move_on_without_messages(lake, settings):
     merge_all(lake, settings, "run")
     idle = planned(2, 2)
     write(lake, settings, lake.createDataFrame([], tables.RAW.schema), idle, "idle")
-    assert booked(lake, settings, tables.RAW).positions == idle.positions
+    assert read_offsets(lake, settings, tables.RAW).positions == idle.positions
     assert merge_all(lake, settings, "idle") == 0
-    assert booked(lake, settings, tables.EVENTS).positions == idle.positions
-    assert booked(lake, settings, tables.EVENTS).change_seq == 1
+    assert read_offsets(lake, settings, tables.EVENTS).positions == idle.positions
+    assert read_offsets(lake, settings, tables.EVENTS).change_seq == 1
 
 
 def test_a_merge_that_runs_twice_doubles_nothing(lake, settings):
     """The second merge knows nothing of the first: the MERGE's condition alone must hold."""
     write(lake, settings, messages(lake, 0, 20), planned(0, 20), "run")
     merge_all(lake, settings, "run")
-    raw_positions = booked(lake, settings, tables.RAW).positions
-    knows_nothing = replace(booked(lake, settings, tables.EVENTS), positions={})
+    raw_positions = read_offsets(lake, settings, tables.RAW).positions
+    knows_nothing = replace(read_offsets(lake, settings, tables.EVENTS), positions={})
     merge(lake, pending(raw_positions, {}), raw_positions, knows_nothing, settings.limits, "again")
     assert len(places(lake)) == len(set(places(lake))) == 40
 
@@ -145,14 +145,14 @@ def test_books_are_rebuilt_from_rows_and_gaps(lake, settings):
     """Where no live snapshot carries positions, the data does."""
     publish_rows = messages(lake, 0, 20)
     publish_rows.writeTo("lake.raw.trace_messages").append()
-    found = booked(lake, settings, tables.RAW).positions[QUEUE]
+    found = read_offsets(lake, settings, tables.RAW).positions[QUEUE]
     assert (found.next, found.epoch, found.store_time, found.crc) == (20, 0, stored(19), 7)
 
     gap = Gap(Range(QUEUE, 0, 20, 50), stored(19), stored(50))
     raw._record_gaps(lake, [gap], stored(60), "run")
     raw._record_gaps(lake, [gap], stored(61), "run again")
     assert lake.table("lake.ops.ingest_gaps").count() == 1
-    assert booked(lake, settings, tables.RAW).positions[QUEUE].next == 50
+    assert read_offsets(lake, settings, tables.RAW).positions[QUEUE].next == 50
 
 
 def test_a_reset_queue_starts_a_new_epoch_and_both_are_merged(lake, settings):

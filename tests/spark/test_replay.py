@@ -15,7 +15,7 @@ from spark_jobs.jobs.merge import merge_all
 from spark_jobs.jobs.replay import replay_all
 from spark_jobs.lake import publish, tables
 from spark_jobs.lake.catalog import rewrites_since
-from spark_jobs.lake.offsets import booked
+from spark_jobs.lake.offsets import read_offsets
 from spark_jobs.mart_build.dbt import Build
 from spark_jobs.trace.decode import DECODER_VERSION, OUTPUT, decode
 from spark_jobs.trace.replay import Replayed, replay
@@ -65,7 +65,7 @@ def replayed(spark, settings, start: int = 0, end: int = PLAIN + TORN, **kwargs)
 
 
 def test_what_was_invalid_becomes_valid_and_all_else_stays(torn, settings):
-    before = booked(torn, settings, tables.EVENTS)
+    before = read_offsets(torn, settings, tables.EVENTS)
     assert rewrites_since(settings, tables.EVENTS, None) == []
     first, second = replayed(torn, settings)
     assert rewrites_since(settings, tables.EVENTS, before.head) != []
@@ -95,14 +95,14 @@ def test_what_was_invalid_becomes_valid_and_all_else_stays(torn, settings):
         f"rq{offset}" for offset in range(PLAIN, PLAIN + TORN)
     }
 
-    after = booked(torn, settings, tables.EVENTS)
+    after = read_offsets(torn, settings, tables.EVENTS)
     assert (after.positions, after.change_seq) == (before.positions, before.change_seq + 1)
     assert merge_all(torn, settings, "again") == 0
     commits_before = commits(torn)
     assert [day.changed for day in replayed(torn, settings)] == [0, 0]
     assert commits(torn) == commits_before
 
-    with pytest.raises(publish.PublishRefused):  # planned before the commit of the first replay
+    with pytest.raises(publish.PublishConflictError):  # planned before the commit of the first replay
         replay(torn, at(PLAIN), at(PLAIN + TORN), before, settings.limits, "slow")
     assert events.count() == 2 * PLAIN + 3 * TORN
     assert torn.table(tables.REPLACED_RECORDS.full_name).count() == 2 * TORN
@@ -156,7 +156,7 @@ def test_a_branch_that_holds_something_else_is_not_published(torn, settings, mon
     monkeypatch.setattr(
         publish, "on_branch", lambda *given: real(*given).withColumn("tags", F.lit("something else"))
     )
-    with pytest.raises(publish.AuditFailed, match="have other records"):
+    with pytest.raises(publish.AuditError, match="have other records"):
         replayed(torn, settings)
     assert torn.table(tables.EVENTS.full_name).where("record_type = 'Invalid'").count() == TORN
 

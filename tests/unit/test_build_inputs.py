@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from spark_jobs.lake.offsets import Booked, Position, Queue
+from spark_jobs.lake.offsets import CommittedOffsets, Position, Queue
 from spark_jobs.mart_build.inputs import Inputs, Published
 from spark_jobs.settings import Limits
 
-EVENTS = Booked(
+EVENTS = CommittedOffsets(
     {Queue("c", "RMQ_SYS_TRACE_TOPIC", "broker-a", 0): Position(7, complete_to=60_000)}, change_seq=5
 )
 FULL = Inputs.of(EVENTS, Limits(), None)
@@ -57,4 +57,4 @@ def test_a_build_of_what_is_published_adds_nothing():
 
 
 def test_there_is_nothing_to_build_before_the_first_merge():
-    assert Inputs.of(Booked({}), Limits(), None) is None
+    assert Inputs.of(CommittedOffsets({}), Limits(), None) is None

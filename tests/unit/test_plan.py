@@ -56,8 +56,8 @@ class Brokers:
         return Stored(log.time_of_zero + offset, 100 * offset + log.life, log.life)
 
 
-def planned(logs: dict[Queue, Log], booked=None, max_offsets: int = 10**6, queues=(A, B)) -> Plan:
-    return plan(Brokers(logs), queues, booked or {}, NOW, MARGIN, max_offsets, (Away,))
+def planned(logs: dict[Queue, Log], committed=None, max_offsets: int = 10**6, queues=(A, B)) -> Plan:
+    return plan(Brokers(logs), queues, committed or {}, NOW, MARGIN, max_offsets, (Away,))
 
 
 def ranges(done: Plan) -> dict[Queue, tuple[int, int]]:

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from spark_jobs.ingest.reextract import Asked, planned
-from spark_jobs.ingest.step import QueueFailed
+from spark_jobs.ingest.reextract import ReextractRequest, planned
+from spark_jobs.ingest.step import QueueError
 from spark_jobs.lake.offsets import Position, Queue
 from spark_jobs.rocketmq.client import Bounds
 
@@ -44,40 +44,40 @@ def read_to(next_offset: int, epoch: int = 0) -> Position:
     return Position(next_offset, epoch, 10 * last, 100 * last, 0)
 
 
-def ranges(asked: Asked, logs=None, positions=None) -> dict[Queue, tuple[int, int]]:
+def ranges(asked: ReextractRequest, logs=None, positions=None) -> dict[Queue, tuple[int, int]]:
     logs = logs or {A: (0, 50), B: (0, 50)}
     found = planned(Brokers(logs), list(logs), positions or {A: read_to(40), B: read_to(40)}, asked)
     return {each.range.queue: (each.range.start, each.range.end) for each in found}
 
 
 def test_offsets_of_one_queue():
-    assert ranges(Asked(5, 9, A)) == {A: (5, 9)}
+    assert ranges(ReextractRequest(5, 9, A)) == {A: (5, 9)}
 
 
 def test_times_of_all_queues():
-    assert ranges(Asked(101, 200)) == {A: (11, 20), B: (11, 20)}
+    assert ranges(ReextractRequest(101, 200)) == {A: (11, 20), B: (11, 20)}
 
 
 def test_what_the_broker_has_no_more_is_not_asked_for():
-    assert ranges(Asked(0, 30, A), logs={A: (20, 50)}) == {A: (20, 30)}
-    assert ranges(Asked(0, 15, A), logs={A: (20, 50)}) == {}
+    assert ranges(ReextractRequest(0, 30, A), logs={A: (20, 50)}) == {A: (20, 30)}
+    assert ranges(ReextractRequest(0, 15, A), logs={A: (20, 50)}) == {}
 
 
 def test_what_was_not_read_yet_is_left_to_the_extraction():
-    assert ranges(Asked(30, 50, A)) == {A: (30, 40)}
-    assert ranges(Asked(0, 10**6)) == {A: (0, 40), B: (0, 40)}
+    assert ranges(ReextractRequest(30, 50, A)) == {A: (30, 40)}
+    assert ranges(ReextractRequest(0, 10**6)) == {A: (0, 40), B: (0, 40)}
 
 
 def test_the_epoch_is_the_one_that_is_read_now():
-    (found,) = planned(Brokers({A: (0, 50)}), [A], {A: read_to(40, epoch=2)}, Asked(0, 9, A))
+    (found,) = planned(Brokers({A: (0, 50)}), [A], {A: read_to(40, epoch=2)}, ReextractRequest(0, 9, A))
     assert found.range.epoch == 2
 
 
 def test_a_queue_that_was_made_anew_has_other_messages():
-    with pytest.raises(QueueFailed, match="ingest-reset"):
-        planned(Brokers({A: (0, 50)}, life=1), [A], {A: read_to(40)}, Asked(0, 9, A))
+    with pytest.raises(QueueError, match="ingest-reset"):
+        planned(Brokers({A: (0, 50)}, life=1), [A], {A: read_to(40)}, ReextractRequest(0, 9, A))
 
 
 def test_a_queue_that_was_never_read_is_refused():
     with pytest.raises(ValueError, match="never read, or no broker has it; there are: c/t/a/0"):
-        planned(Brokers({A: (0, 50)}), [A], {A: read_to(40)}, Asked(0, 9, B))
+        planned(Brokers({A: (0, 50)}), [A], {A: read_to(40)}, ReextractRequest(0, 9, B))

@@ -20,7 +20,7 @@ def send(url: SecretStr, alerts: Sequence[Alert], interval_seconds: int) -> None
     """Post the alerts to one Alertmanager, which keeps open ones for `KEPT_INTERVALS` from now on.
 
     Raises:
-        NotDelivered: it did not take them.
+        DeliveryError: it did not take them.
     """
     if alerts:
         now = _their_time(url, interval_seconds)

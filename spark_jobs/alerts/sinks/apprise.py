@@ -10,8 +10,8 @@ from pydantic import SecretStr
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_exponential
 
 from spark_jobs.alerts.alert import Alert
-from spark_jobs.alerts.sinks.http import ATTEMPTS, NotDelivered
-from spark_jobs.alerts.sinks.secrets import nothing_logged
+from spark_jobs.alerts.sinks.http import ATTEMPTS, DeliveryError
+from spark_jobs.alerts.sinks.secrets import logging_suppressed
 from spark_jobs.checks.formatting import duration, printable, utc
 
 LISTED = 20
@@ -61,16 +61,16 @@ def send(address: SecretStr, alerts: Sequence[Alert]) -> list[Alert]:
     """Send a message a group to one address; returns the alerts that it took.
 
     Raises:
-        NotDelivered: it took none.
+        DeliveryError: it took none.
     """
     taken: list[Alert] = []
-    refused: NotDelivered | None = None
+    refused: DeliveryError | None = None
     for group in grouped(alerts):
         try:
             # One that hangs does so for each group: it gets no more than one try for what comes after.
             _send(address, group, ATTEMPTS if refused is None else 1)
             taken += group
-        except NotDelivered as error:
+        except DeliveryError as error:
             refused = refused or error
     if refused and not taken:
         raise refused
@@ -81,12 +81,12 @@ def _send(address: SecretStr, group: Sequence[Alert], attempts: int) -> None:
     service = address.get_secret_value().partition(":")[0].strip().lower()
     title, body = text(group, str if service in _LITERAL else inert)
     kind = apprise.NotifyType.FAILURE if group[0].is_open else apprise.NotifyType.SUCCESS
-    with nothing_logged():
+    with logging_suppressed():
         sink = apprise.Apprise()
         if not sink.add(address.get_secret_value()):
-            raise NotDelivered("Apprise does not know such an address")
+            raise DeliveryError("Apprise does not know such an address")
         for attempt in Retrying(
-            retry=retry_if_exception_type(_Refused),
+            retry=retry_if_exception_type(_RefusedError),
             stop=stop_after_attempt(attempts),
             wait=wait_exponential(0.5, max=5),
             reraise=True,
@@ -96,8 +96,8 @@ def _send(address: SecretStr, group: Sequence[Alert], attempts: int) -> None:
                 if not sink.notify(
                     title=title, body=body, notify_type=kind, body_format=apprise.NotifyFormat.TEXT
                 ):
-                    raise _Refused(f"refused, {attempts} times")
+                    raise _RefusedError(f"refused, {attempts} times")
 
 
-class _Refused(NotDelivered):
+class _RefusedError(DeliveryError):
     """Worth another try."""

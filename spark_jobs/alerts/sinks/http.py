@@ -9,25 +9,25 @@ import httpx
 from pydantic import SecretStr
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_exponential
 
-from spark_jobs.alerts.sinks.secrets import nothing_logged
+from spark_jobs.alerts.sinks.secrets import logging_suppressed
 
 TIMEOUT_SECONDS = 10
 CLOCK_TIMEOUT_SECONDS = 3
 ATTEMPTS = 3
 
 
-class NotDelivered(Exception):
+class DeliveryError(Exception):
     """A sink did not take what it was sent; the text holds no address."""
 
 
-class _Passing(Exception):
+class _RetryableError(Exception):
     """Worth another try."""
 
 
 def clock_of(url: SecretStr) -> datetime | None:
     """What time it is at the other end, UTC, by the `Date` of any answer; None: it does not say."""
     try:
-        with nothing_logged():
+        with logging_suppressed():
             answer = httpx.head(url.get_secret_value(), timeout=CLOCK_TIMEOUT_SECONDS)
         return parsedate_to_datetime(answer.headers["Date"])
     except (httpx.HTTPError, httpx.InvalidURL, ValueError, KeyError):
@@ -38,19 +38,19 @@ def request(method: str, url: SecretStr, path: str = "", body: object = None) ->
     """Ask, and again after a pause where the other end is away, overloaded (429) or ill (5xx).
 
     Raises:
-        NotDelivered: it answered with no 2xx, or not at all.
+        DeliveryError: it answered with no 2xx, or not at all.
     """
     try:
         for attempt in Retrying(
-            retry=retry_if_exception_type(_Passing),
+            retry=retry_if_exception_type(_RetryableError),
             stop=stop_after_attempt(ATTEMPTS),
             wait=wait_exponential(0.5, max=5),
             reraise=True,
         ):
             with attempt:
                 _once(method, url, path, body)
-    except _Passing as passing:
-        raise NotDelivered(f"{passing}, {ATTEMPTS} times") from None
+    except _RetryableError as passing:
+        raise DeliveryError(f"{passing}, {ATTEMPTS} times") from None
 
 
 def _once(method: str, url: SecretStr, path: str, body: object) -> None:
@@ -58,13 +58,15 @@ def _once(method: str, url: SecretStr, path: str, body: object) -> None:
     if path:
         address = address.rstrip("/") + path
     try:
-        with nothing_logged():
+        with logging_suppressed():
             answer = httpx.request(method, address, json=body, timeout=TIMEOUT_SECONDS)
     except httpx.TransportError as error:
-        raise _Passing(f"no answer ({type(error).__name__})") from None  # its text may hold the address
+        raise _RetryableError(
+            f"no answer ({type(error).__name__})"
+        ) from None  # its text may hold the address
     except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
-        raise NotDelivered(f"the address cannot be asked ({type(error).__name__})") from None
+        raise DeliveryError(f"the address cannot be asked ({type(error).__name__})") from None
     if answer.status_code == 429 or answer.status_code >= 500:
-        raise _Passing(f"answer {answer.status_code}")
+        raise _RetryableError(f"answer {answer.status_code}")
     if not answer.is_success:
-        raise NotDelivered(f"answer {answer.status_code}")
+        raise DeliveryError(f"answer {answer.status_code}")

@@ -14,7 +14,7 @@ _TALKATIVE = ("httpx", "httpcore", "apprise", "urllib3", "requests")
 
 
 @contextmanager
-def nothing_logged() -> Iterator[None]:
+def logging_suppressed() -> Iterator[None]:
     """Within it the libraries that send log nothing, at no level."""
     with _lock:
         _within.append(None)

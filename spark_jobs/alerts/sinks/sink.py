@@ -42,7 +42,7 @@ class Sink:
             interval_seconds: at most so long until the next run.
 
         Raises:
-            NotDelivered: it took none.
+            DeliveryError: it took none.
         """
         standing = [alert for alert in alerts if alert.announced and alert.is_open]
         back = {alert.identity for alert in standing}

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from spark_jobs.rocketmq import frames
-from spark_jobs.rocketmq.errors import OffsetMoved
+from spark_jobs.rocketmq.errors import OffsetMovedError
 from tests.faults.client.conftest import SEALED_TOPIC, Sealed
 from tests.faults.client.streams import recorder
 from tests.rocketmq.conftest import CODECS, LONG_TOPIC, Written, queue
@@ -57,7 +57,7 @@ def record(written: Written, sealed: Sealed) -> Recorded:
                 client.offset_at(where, 0)
                 client.pull(where, 0, 4)
                 client.pull(where, 7, 3)
-                with suppress(OffsetMoved):
+                with suppress(OffsetMovedError):
                     client.pull(where, 10**6, 1)
     with (
         proxy(written.sandbox.broker_address, recorder(pulls)) as address,

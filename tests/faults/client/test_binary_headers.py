@@ -11,7 +11,7 @@ from sandbox.broker import Sandbox
 from spark_jobs.rocketmq import frames, requests
 from spark_jobs.rocketmq.client import Client
 from spark_jobs.rocketmq.connection import split_address
-from spark_jobs.rocketmq.errors import TopicNotFound
+from spark_jobs.rocketmq.errors import TopicNotFoundError
 from spark_jobs.rocketmq.message import decode_messages
 from spark_jobs.rocketmq.route import decode_route
 from tests.faults.client.conftest import SEALED_COUNT, SEALED_TOPIC, Sealed, read
@@ -106,5 +106,5 @@ def test_a_cluster_that_speaks_only_the_binary_codec_is_read(sealed: Sealed):
     assert [int(m.body[:10]) for m in messages] == list(range(SEALED_COUNT))
     assert len(seen) > SEALED_COUNT // 32
     assert {codec(frame[4:]) for frame in seen} == {frames.BINARY_CODEC}
-    with Client([sealed.sandbox.namesrv]) as client, pytest.raises(TopicNotFound, match="nowhere"):
+    with Client([sealed.sandbox.namesrv]) as client, pytest.raises(TopicNotFoundError, match="nowhere"):
         client.queues("nowhere")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spark_jobs.rocketmq.client import Client
-from spark_jobs.rocketmq.errors import ConnectionLost, Unreachable
+from spark_jobs.rocketmq.errors import ConnectionLostError, UnreachableError
 from tests.faults.client.conftest import offsets
 from tests.faults.client.streams import FRAME_PLACES, MESSAGE_PLACES, EndsWithin
 from tests.rocketmq.conftest import LONG_COUNT, LONG_TOPIC, Written, queue
@@ -62,7 +62,7 @@ def test_a_route_that_is_cut_by_the_only_nameserver_is_asked_for_again(written: 
     with proxy(written.sandbox.namesrv, cut) as address, Client([address], "c1", attempts=attempts) as client:
         if attempts == 1:
             with pytest.raises(
-                Unreachable, match=f"cluster c1, topic three: no nameserver answers: {address}"
+                UnreachableError, match=f"cluster c1, topic three: no nameserver answers: {address}"
             ):
                 client.queues("three")
         assert len(client.queues("three")) == 3
@@ -89,7 +89,8 @@ def test_a_connection_that_always_breaks_is_an_error(written: Written):
         proxy(written.sandbox.broker_address, cut) as address,
         Proxied(written.sandbox.namesrv, address, attempts=2) as client,
         pytest.raises(
-            ConnectionLost, match=r"topic long, broker broker-a, queue 0: .*reading \[0, 100\) ended before 0"
+            ConnectionLostError,
+            match=r"topic long, broker broker-a, queue 0: .*reading \[0, 100\) ended before 0",
         ),
     ):
         offsets(client, LONG_TOPIC, 0, 100)

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from spark_jobs.rocketmq import frames, reading, requests
 from spark_jobs.rocketmq.connection import split_address
-from spark_jobs.rocketmq.errors import Place, RequestTimeout, RocketMQError
+from spark_jobs.rocketmq.errors import QueueLocation, RequestTimeoutError, RocketMQError
 from spark_jobs.rocketmq.frames import Frame
 from spark_jobs.rocketmq.message import INNER_BATCH, decode_messages, scan_messages
 from spark_jobs.rocketmq.reading import RangeRead
@@ -49,10 +49,10 @@ def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 def read_frame(data: bytes) -> Frame:
     """As `Connection.receive` does, from a stream that has nothing behind these bytes."""
     if len(data) < 4:
-        raise RequestTimeout("the length does not come")
+        raise RequestTimeoutError("the length does not come")
     length = frames.frame_length(data[:4])
     if length > len(data) - 4:
-        raise RequestTimeout("the rest does not come")
+        raise RequestTimeoutError("the rest does not come")
     return frames.decode(data[4 : 4 + length])
 
 
@@ -62,8 +62,8 @@ def an_answer(chance: random.Random, recorded: Recorded) -> None:
     assert all(isinstance(each, str) for pair in frame.fields.items() for each in pair)
     for name in ("offset", "minOffset", "maxOffset"):
         with suppress(RocketMQError):
-            assert isinstance(requests.number(frame, name, Place()), int)
-    assert isinstance(requests.failure(frame, Place(), "it"), RocketMQError)
+            assert isinstance(requests.number(frame, name, QueueLocation()), int)
+    assert isinstance(requests.failure(frame, QueueLocation(), "it"), RocketMQError)
     with suppress(RocketMQError):
         deque(decode_messages(frame.body, LIMIT), maxlen=0)
 
@@ -122,7 +122,7 @@ def a_range(chance: random.Random, recorded: Recorded) -> None:
     end = chance.randint(start, RANGE)
     ranged = RangeRead(
         *(Replay(chance, recorded.range), Queue("long", "b", 0, ()), start, end),  # type: ignore[arg-type]
-        place=Place("c", "long", "b", 0),
+        place=QueueLocation("c", "long", "b", 0),
         group="g",
         depth=chance.randint(1, 8),
         max_inflated_bytes=LIMIT,

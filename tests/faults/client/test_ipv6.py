@@ -6,7 +6,7 @@ import pytest
 
 from spark_jobs.rocketmq.client import Client
 from spark_jobs.rocketmq.connection import Tls, split_address
-from spark_jobs.rocketmq.errors import Unreachable
+from spark_jobs.rocketmq.errors import UnreachableError
 from spark_jobs.rocketmq.options import Options
 from tests.rocketmq.conftest import LONG_COUNT, LONG_TOPIC, Written, queue
 from tests.rocketmq.proxy import proxy, through
@@ -59,5 +59,5 @@ def test_a_cluster_is_read_at_ipv6(written: Written, tls: Tls | None):
 def test_an_address_where_nobody_listens_is_named(written: Written):
     with proxy(written.sandbox.namesrv, host="::1") as gone:
         pass
-    with Client([gone]) as client, pytest.raises(Unreachable, match=r"no connection to \[::1\]:\d+"):
+    with Client([gone]) as client, pytest.raises(UnreachableError, match=r"no connection to \[::1\]:\d+"):
         client.queues(LONG_TOPIC)

@@ -12,7 +12,7 @@ import pytest
 
 from sandbox.broker import rocketmq
 from spark_jobs.rocketmq.client import Bounds, Client
-from spark_jobs.rocketmq.errors import ConnectionLost, RocketMQError
+from spark_jobs.rocketmq.errors import ConnectionLostError, RocketMQError
 from spark_jobs.rocketmq.route import Queue
 from tests.faults.client.conftest import MORTAL_COUNT, MORTAL_TOPIC, Mortal, read
 from tests.rocketmq.conftest import BUSY_MACHINE, queue
@@ -33,7 +33,7 @@ def test_a_killed_master_is_one_clear_error_and_read_on_when_it_is_back(mortal: 
         seen = list(next(reading))
         mortal.sandbox.kill_broker()
         with pytest.raises(
-            ConnectionLost,
+            ConnectionLostError,
             match=rf"cluster sandbox, topic mortal, broker broker-a, queue 0: .*{mortal.sandbox.broker_address}"
             rf".*reading \[0, {MORTAL_COUNT}\) ended before \d+",
         ):
@@ -79,7 +79,7 @@ def test_a_slave_takes_over_and_without_it_there_is_an_error(tmp_path_factory: p
                 seen += [m.queue_offset for batch in reading for m in batch]
             assert seen == list(range(len(seen)))
             assert len(seen) < COUNT
-            with pytest.raises(ConnectionLost):
+            with pytest.raises(ConnectionLostError):
                 client.max_offset(where)
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from sandbox import registration
 from spark_jobs.rocketmq.client import Client
-from spark_jobs.rocketmq.errors import Unreachable
+from spark_jobs.rocketmq.errors import UnreachableError
 from tests.faults.client.conftest import MORTAL_COUNT, MORTAL_TOPIC, Mortal, offsets
 from tests.faults.client.streams import MESSAGE_PLACES, EndsWithin
 from tests.rocketmq.conftest import queue
@@ -64,7 +64,7 @@ def test_where_all_are_dead_the_error_names_each(both_dead: Mortal):
     with (
         Client(both_dead.namesrvs, "prod") as client,
         pytest.raises(
-            Unreachable,
+            UnreachableError,
             match=f"cluster prod, topic mortal: no nameserver answers: .*{first}.*{second}.*Check the addresses",
         ),
     ):

@@ -10,7 +10,7 @@ import pytest
 from sandbox.broker import TRACE_TOPIC
 from spark_jobs.rocketmq.acl import Credentials
 from spark_jobs.rocketmq.client import Client
-from spark_jobs.rocketmq.errors import AccessDenied, AuthenticationFailed, PermissionDenied
+from spark_jobs.rocketmq.errors import AccessDeniedError, AuthenticationError, PermissionDeniedError
 from spark_jobs.rocketmq.route import Queue
 from tests.faults.client.old_broker import BROKER, broker_4_9
 from tests.rocketmq.conftest import Written
@@ -69,14 +69,14 @@ def test_who_may_read_a_4_9_broker_reads_it(old: str, credentials: Credentials):
 @pytest.mark.parametrize(
     ("credentials", "error", "words"),
     [
-        (None, AuthenticationFailed, "No accessKey is configured.*Check the access key"),
-        (Credentials("trace-reader", "wrong-secret-4711"), AuthenticationFailed, "Check signature failed"),
-        (Credentials("nobody-known", "nobody-secret-4711"), AuthenticationFailed, "Check the access key"),
+        (None, AuthenticationError, "No accessKey is configured.*Check the access key"),
+        (Credentials("trace-reader", "wrong-secret-4711"), AuthenticationError, "Check signature failed"),
+        (Credentials("nobody-known", "nobody-secret-4711"), AuthenticationError, "Check the access key"),
     ],
     ids=["missing", "secret wrong", "access key unknown"],
 )
 def test_a_4_9_broker_says_who_is_not_known(
-    old: str, credentials: Credentials | None, error: type[AccessDenied], words: str
+    old: str, credentials: Credentials | None, error: type[AccessDeniedError], words: str
 ):
     with Client([old], "old", credentials) as client:
         where = trace_queue(client)
@@ -93,11 +93,11 @@ def test_a_4_9_broker_says_who_is_not_known(
 def test_a_4_9_broker_says_what_is_not_permitted(old: str):
     with Client([old], "old", READER) as client:
         other = trace_queue(client, "SELF_TEST_TOPIC")
-        with pytest.raises(PermissionDenied, match="Grant this user Sub and Get on the topic") as caught:
+        with pytest.raises(PermissionDeniedError, match="Grant this user Sub and Get on the topic") as caught:
             list(client.read(other, 0, 1))
         assert_no_secret(caught.value, client, READER)
     with (
         Client([old], "old", READER, consumer_group="another-group") as client,
-        pytest.raises(PermissionDenied, match="another-group"),
+        pytest.raises(PermissionDeniedError, match="another-group"),
     ):
         client.pull(trace_queue(client), 0)

@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 import pytest
 
 from spark_jobs.rocketmq.client import Client
-from spark_jobs.rocketmq.errors import RequestTimeout
+from spark_jobs.rocketmq.errors import RequestTimeoutError
 from tests.faults.client.conftest import MORTAL_COUNT, MORTAL_TOPIC, Mortal, offsets
 from tests.faults.client.streams import FRAME_PLACES, MESSAGE_PLACES, EndsWithin
 from tests.rocketmq.conftest import LONG_TOPIC, Written, queue
@@ -47,7 +47,7 @@ def test_bytes_that_stop_coming_are_told_where_nothing_else_helps(written: Writt
         proxy(written.sandbox.broker_address, stall) as address,
         Proxied(written.sandbox.namesrv, address, timeout=TIMEOUT, attempts=1) as client,
         pytest.raises(
-            RequestTimeout, match=rf"{address} did not answer within 0.4 s \(\d+ requests in flight\)"
+            RequestTimeoutError, match=rf"{address} did not answer within 0.4 s \(\d+ requests in flight\)"
         ),
     ):
         offsets(client, LONG_TOPIC, 0, 1000)
@@ -99,7 +99,7 @@ def test_a_broker_that_pauses_is_waited_for(mortal: Mortal):
         with stopped(mortal.sandbox.broker_pid):
             with (
                 Client([mortal.sandbox.namesrv], timeout=TIMEOUT, attempts=1) as once,
-                pytest.raises(RequestTimeout, match="broker broker-a, queue 0: .*did not answer"),
+                pytest.raises(RequestTimeoutError, match="broker broker-a, queue 0: .*did not answer"),
             ):
                 once.max_offset(where)
             waker = threading.Timer(2 * TIMEOUT, os.kill, (mortal.sandbox.broker_pid, signal.SIGCONT))

@@ -10,7 +10,7 @@ import pytest
 
 from spark_jobs.rocketmq.client import Client
 from spark_jobs.rocketmq.connection import Tls
-from spark_jobs.rocketmq.errors import ConnectionLost, Unreachable
+from spark_jobs.rocketmq.errors import ConnectionLostError, UnreachableError
 from tests.faults.client.certificates import Authority
 from tests.faults.client.conftest import SEALED_COUNT, SEALED_TOPIC, Sealed, read
 from tests.rocketmq.conftest import queue
@@ -40,7 +40,7 @@ def test_a_server_that_another_authority_vouches_for_is_refused(sealed: Sealed, 
     with (
         Client([sealed.sandbox.namesrv], "sealed", tls=tls) as client,
         pytest.raises(
-            Unreachable,
+            UnreachableError,
             match=f"no TLS connection to {sealed.sandbox.namesrv}: .*certificate verify failed",
         ),
     ):
@@ -50,7 +50,7 @@ def test_a_server_that_another_authority_vouches_for_is_refused(sealed: Sealed, 
 def test_the_authorities_of_the_system_do_not_vouch_for_it(sealed: Sealed):
     with (
         Client([sealed.sandbox.namesrv], tls=Tls()) as client,
-        pytest.raises(Unreachable, match="certificate verify failed"),
+        pytest.raises(UnreachableError, match="certificate verify failed"),
     ):
         client.queues(SEALED_TOPIC)
 
@@ -61,7 +61,7 @@ def test_the_host_s_name_is_checked_where_that_is_asked_for(sealed: Sealed, chec
     namesrv = sealed.sandbox.namesrv.replace("127.0.0.1", "localhost")
     with Client([namesrv], tls=mutual(sealed, check_host=check_host)) as client:
         if check_host:
-            with pytest.raises(Unreachable, match="certificate is not valid for 'localhost'"):
+            with pytest.raises(UnreachableError, match="certificate is not valid for 'localhost'"):
                 client.queues(SEALED_TOPIC)
         else:
             assert len(client.queues(SEALED_TOPIC)) == 1
@@ -86,7 +86,7 @@ def assert_refused(sealed: Sealed, tls: Tls) -> None:
         where = queue(client, SEALED_TOPIC)  # the nameserver does not ask
         for ask in (lambda: client.max_offset(where), lambda: list(client.read(where, 0, 1))):
             with pytest.raises(
-                ConnectionLost,
+                ConnectionLostError,
                 match=f"cluster sealed, topic sealed, .*{sealed.sandbox.broker_address}.*(?i:certificate)",
             ):
                 ask()

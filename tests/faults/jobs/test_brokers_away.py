@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sandbox.broker import TRACE_TOPIC, Sandbox
-from spark_jobs.lake.offsets import booked
+from spark_jobs.lake.offsets import read_offsets
 from spark_jobs.lake.tables import EVENTS, RAW
 from tests.faults.jobs.world import Difference, World
 
@@ -40,7 +40,7 @@ def test_the_nameserver_is_down(world: World, second: Sandbox, capfd: pytest.Cap
     assert world.extract() == 0
     world.write(600)
     world.look_at_the_broker()
-    before = booked(world.spark, world.settings, RAW).positions
+    before = read_offsets(world.spark, world.settings, RAW).positions
     world.sandbox.stop_namesrv()
     capfd.readouterr()
     try:
@@ -48,7 +48,7 @@ def test_the_nameserver_is_down(world: World, second: Sandbox, capfd: pytest.Cap
         output = " ".join(capfd.readouterr().err.split())
         assert world.sandbox.namesrv in output
         assert "no nameserver answers" in output
-        assert booked(world.spark, world.settings, RAW).positions == before
+        assert read_offsets(world.spark, world.settings, RAW).positions == before
         assert world.compare_with_known(RAW) == Difference(1200, lost=600, doubled=0, wrong=0)
     finally:
         world.sandbox.start()

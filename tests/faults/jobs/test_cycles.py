@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from spark_jobs.lake import catalog
-from spark_jobs.lake.offsets import booked
+from spark_jobs.lake.offsets import read_offsets
 from spark_jobs.lake.tables import EVENTS, RAW
 from tests.faults.jobs.killed import folder_of
-from tests.faults.jobs.upkeep import maintain
+from tests.faults.jobs.table_policy import maintain
 from tests.faults.jobs.world import Difference, World
 
 CYCLES = int(os.environ.get("TRACE_SOAK_CYCLES", "200"))
@@ -32,7 +32,7 @@ def measured(world: World, cycle: int) -> dict[str, Any]:
     """What would grow if something piled up; right after maintenance, so that quarters can be compared."""
     started = time.monotonic()
     for table in (RAW, EVENTS):
-        booked(world.spark, world.settings, table)
+        read_offsets(world.spark, world.settings, table)
         world.spark.table(table.full_name).where("store_time > current_timestamp()").count()
     planning = time.monotonic() - started
     loaded = {table: catalog.lake(world.settings).load_table(table.name) for table in (RAW, EVENTS)}

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from spark_jobs.jobs import reextract
-from spark_jobs.lake.offsets import Queue, booked
+from spark_jobs.lake.offsets import Queue, read_offsets
 from spark_jobs.lake.tables import EVENTS, RAW
 from tests.faults.jobs.world import CLUSTER, Difference, World
 
@@ -50,8 +50,8 @@ def ingested(world: World) -> World:
 def test_what_was_lost_comes_back_and_the_rest_is_not_touched(
     ingested: World, capfd: pytest.CaptureFixture[str]
 ):
-    before = booked(ingested.spark, ingested.settings, RAW).positions
-    merged = booked(ingested.spark, ingested.settings, EVENTS).change_seq
+    before = read_offsets(ingested.spark, ingested.settings, RAW).positions
+    merged = read_offsets(ingested.spark, ingested.settings, EVENTS).change_seq
     damage(ingested, RAW.full_name, "queue_offset between 10 and 19")
     damage(ingested, EVENTS.full_name, "queue_offset between 10 and 19")
     assert ingested.compare(RAW).lost == 10
@@ -63,7 +63,7 @@ def test_what_was_lost_comes_back_and_the_rest_is_not_touched(
     assert again(ingested, *offsets(ingested, 5, 30)) == 0
     assert ingested.compare(RAW, EVENTS) == Difference(MESSAGES, lost=0, doubled=0, wrong=0)
     assert run_ids(ingested) == {"first": MESSAGES - 25, "again": 25}
-    assert booked(ingested.spark, ingested.settings, RAW).positions == before
+    assert read_offsets(ingested.spark, ingested.settings, RAW).positions == before
     # What comes out as it was is not touched.
     new = ingested.spark.table(EVENTS.full_name).where(f"change_seq > {merged}")
     assert {(row.queue_id, row.queue_offset) for row in new.collect()} <= {(0, n) for n in range(10, 20)}

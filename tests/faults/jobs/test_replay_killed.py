@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from spark_jobs.lake import publish
-from spark_jobs.lake.offsets import CHANGE_SEQ, OFFSETS, RUN_ID, booked, to_json
+from spark_jobs.lake.offsets import CHANGE_SEQ, OFFSETS, RUN_ID, read_offsets, to_json
 from spark_jobs.lake.tables import EVENTS, RAW, REPLACED_RECORDS
 from tests.faults.jobs.killing import MESSAGES, REPEATS, killed, readers, snapshots_of
 from tests.faults.jobs.world import World
@@ -19,14 +19,14 @@ SPOILED = "queue_offset % 20 = 0"
 
 def spoil(world: World) -> int:
     """Let some messages have the records that an older decoder would have made; returns the number of records."""
-    events = booked(world.spark, world.settings, EVENTS)
+    events = read_offsets(world.spark, world.settings, EVENTS)
     properties = {
         OFFSETS: to_json(events.positions),
         CHANGE_SEQ: str(events.change_seq),
         RUN_ID: "older decoder",
     }
     where = f"trace_topic = '{world.topics[0]}' and {SPOILED}"
-    with publish.committing_with(world.spark, properties):
+    with publish.commit_with_properties(world.spark, properties):
         world.spark.sql(
             f"update {EVENTS.full_name} set record_type = 'Invalid', invalid_reason = 'unknown_type', decoder_version = 'old' "
             f"where {where}"

@@ -23,7 +23,7 @@ from spark_jobs.jobs.erase import erase
 from spark_jobs.lake import publish
 from spark_jobs.lake.tables import ERASURES, EVENTS, RAW
 from tests.faults.jobs.bodies import body
-from tests.faults.jobs.upkeep import maintain
+from tests.faults.jobs.table_policy import maintain
 from tests.faults.jobs.world import CLUSTER, World
 
 STEPS = int(os.environ.get("TRACE_SOAK_STEPS", "12"))

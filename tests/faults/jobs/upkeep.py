@@ -5,14 +5,17 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 from spark_jobs.lake.tables import EVENTS, RAW
-from spark_jobs.maintenance.table import Kept, keep
-from spark_jobs.settings import Upkeep
+from spark_jobs.maintenance.table import MaintenanceResult, maintain_table
+from spark_jobs.settings import TablePolicy
 from tests.faults.jobs.world import World
 
-STRICT = Upkeep(tables="*", compact_files=3, max_manifests=5, snapshots_days=0, keep_snapshots=2)
+STRICT = TablePolicy(tables="*", compact_files=3, max_manifests=5, snapshots_days=0, keep_snapshots=2)
 
 
-def maintain(world: World, policy: Upkeep = STRICT) -> list[Kept]:
+def maintain(world: World, policy: TablePolicy = STRICT) -> list[MaintenanceResult]:
     """Compact, expire and clean up raw and events."""
     now = datetime.now(UTC) + timedelta(seconds=1)
-    return [keep(world.spark, world.settings, table.name, policy, now, "upkeep") for table in (RAW, EVENTS)]
+    return [
+        maintain_table(world.spark, world.settings, table.name, policy, now, "upkeep")
+        for table in (RAW, EVENTS)
+    ]

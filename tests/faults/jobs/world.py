@@ -30,8 +30,8 @@ from tests.faults.jobs.java_side import JavaSide
 
 CLUSTER = "faults"
 SECONDS = 240
-PLACE = ("trace_topic", "broker", "queue_id", "queue_offset")
-Place = tuple[str, str, int, int]
+RECORD_KEY = ("trace_topic", "broker", "queue_id", "queue_offset")
+QueueLocation = tuple[str, str, int, int]
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class World:
     topics: list[str]
     extra: dict[str, str] = field(default_factory=dict)
     epoch: int = 0
-    messages: dict[Place, tuple[int, int, int]] = field(default_factory=dict)
+    messages: dict[QueueLocation, tuple[int, int, int]] = field(default_factory=dict)
     _numbers: Iterator[int] = field(default_factory=lambda: iter(range(0, 10**9, 10**4)))
 
     @property
@@ -196,7 +196,7 @@ class World:
         """As `compare`, with the messages that were in the broker when it was looked at last."""
         lost = doubled = wrong = 0
         if RAW in tables:
-            rows = [(row[:4], *row[4:]) for row in self.rows(RAW, *PLACE, "body_crc", "body")]
+            rows = [(row[:4], *row[4:]) for row in self.rows(RAW, *RECORD_KEY, "body_crc", "body")]
             found = Counter(place for place, *_ in rows)
             lost += len(self.messages.keys() - found.keys())
             doubled += sum(found.values()) - len(found)
@@ -205,7 +205,7 @@ class World:
                 sent = self.messages.get(place)
                 wrong += sent is not None and sent[:2] != (stored_crc, zlib.crc32(body))
         if EVENTS in tables:
-            records = self.rows(EVENTS, *PLACE, "record_index")
+            records = self.rows(EVENTS, *RECORD_KEY, "record_index")
             counts = Counter(record[:4] for record in records)
             for place, (_, _, pieces) in self.messages.items():
                 lost += max(0, pieces - counts[place])

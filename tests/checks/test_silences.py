@@ -17,49 +17,49 @@ from tests.checks.test_alerts import found
 
 
 def held_back(settings, now: datetime) -> list[str]:
-    return [window.match for window in silences.with_those_of_jobs(settings, now).alerts.maintenance]
+    return [window.match for window in silences.with_job_windows(settings, now).alerts.maintenance]
 
 
-def test_from_the_start_of_the_job_until_a_while_after_its_end(told, watched):
-    with silences.opened(watched, ["ingest_silent", "freshness_raw"], "upkeep"):
+def test_from_the_start_of_the_job_until_a_while_after_its_end(result, watched):
+    with silences.maintenance_window(watched, ["ingest_silent", "freshness_raw"], "upkeep"):
         inside = datetime.now(UTC)
         assert sorted(held_back(watched, inside)) == ["*:freshness_raw*", "*:ingest_silent*"]
         silent = found((None, False), check=BY_NAME["ingest_silent"])
-        alerts = advance([], [silent], silences.with_those_of_jobs(watched, inside), inside)
+        alerts = advance([], [silent], silences.with_job_windows(watched, inside), inside)
         assert [alert.announced for alert in alerts] == [False]
     over = datetime.now(UTC)
     assert len(held_back(watched, over)) == 2
     later = over + silences.AFTER
     assert held_back(watched, later) == []
-    alerts = advance(alerts, [silent], silences.with_those_of_jobs(watched, later), later)
+    alerts = advance(alerts, [silent], silences.with_job_windows(watched, later), later)
     assert [alert.announced for alert in alerts] == [True], "what still stands then goes out"
     rows = lake(watched).load_table(MAINTENANCE_WINDOWS.name).scan().to_arrow().to_pylist()
     assert {row["run_id"] for row in rows} == {"upkeep"}
     assert len(rows) == 2
 
 
-def test_as_long_as_the_job_lives_and_not_for_long_after_it_was_killed(told, watched, monkeypatch):
+def test_as_long_as_the_job_lives_and_not_for_long_after_it_was_killed(result, watched, monkeypatch):
     monkeypatch.setattr(silences, "RENEWED", timedelta(seconds=1))
-    with silences.opened(watched, ["ingest_silent"], "long"):
+    with silences.maintenance_window(watched, ["ingest_silent"], "long"):
         first = datetime.now(UTC) + silences.AFTER
         # Killed now, it would hold nothing back from there on.
         assert held_back(watched, first) == []
         until(lambda: held_back(watched, first) == ["*:ingest_silent*"], 20, "the window was not renewed")
 
 
-def test_a_task_that_ends_lets_nothing_out_that_a_job_holds_back(told, watched):
+def test_a_task_that_ends_lets_nothing_out_that_a_job_holds_back(result, watched):
     store.change(watched, lambda alerts: [])
     silent = found((None, False), check=BY_NAME["ingest_silent"])
-    with silences.opened(watched, ["ingest_silent"], "upkeep"), receiver() as hook:
+    with silences.maintenance_window(watched, ["ingest_silent"], "upkeep"), receiver() as hook:
         alerts = Alerts(apprise={"pipeline": [f"json://{hook.url}/chat"]})
         ours = watched.model_copy(update={"alerts": alerts})
-        run_checks.tell_of([silent], ours, "watchdog", datetime.now(UTC))
+        run_checks.notify_about([silent], ours, "watchdog", datetime.now(UTC))
         tasks.ended(ours, "d/t", True, "its log", "r1", datetime.now(UTC))
         assert [body["title"] for body in hook.bodies("/chat")] == ["[CRITICAL] local: task d/t failed"]
     store.change(watched, lambda alerts: [])
 
 
-def test_also_when_the_job_fails(told, watched):
-    with pytest.raises(RuntimeError), silences.opened(watched, ["marts_silent"], "broken"):
+def test_also_when_the_job_fails(result, watched):
+    with pytest.raises(RuntimeError), silences.maintenance_window(watched, ["marts_silent"], "broken"):
         raise RuntimeError
     assert held_back(watched, datetime.now(UTC) + silences.AFTER) == []

@@ -28,7 +28,7 @@ def nothing_booked(watched):
     store.change(watched, lambda alerts: [])
 
 
-def test_two_writers_at_once_lose_nothing(told, watched):
+def test_two_writers_at_once_lose_nothing(result, watched):
     """Each of them reads, changes and writes the whole table."""
     ready = threading.Barrier(4)
     failed: list[Exception] = []
@@ -52,25 +52,25 @@ def test_two_writers_at_once_lose_nothing(told, watched):
         thread.join()
     assert failed == []
     assert {alert.entity for alert in store.read(watched)} == {"w0", "w1", "w2", "w3"}
-    rows = told.sql("select entity, state, `table`, `class` from lake.ops.alerts order by entity").collect()
+    rows = result.sql("select entity, state, `table`, `class` from lake.ops.alerts order by entity").collect()
     assert [tuple(row) for row in rows] == [
         (f"w{n}", "open", "marts.orphan_rate", "messaging") for n in range(4)
     ]
-    before = told.sql("select count(*) from lake.ops.alerts.snapshots").first()[0]
+    before = result.sql("select count(*) from lake.ops.alerts.snapshots").first()[0]
     store.change(watched, lambda alerts: alerts)
-    assert told.sql("select count(*) from lake.ops.alerts.snapshots").first()[0] == before
+    assert result.sql("select count(*) from lake.ops.alerts.snapshots").first()[0] == before
     store.change(watched, lambda alerts: [])
 
 
-def test_a_lake_of_an_earlier_version_takes_alerts_before_and_after_it_gets_the_new_columns(told, watched):
+def test_a_lake_of_an_earlier_version_takes_alerts_before_and_after_it_gets_the_new_columns(result, watched):
     """The watchdog, which has no Spark, may be the first to write."""
-    told.sql("alter table lake.ops.alerts drop columns (value, threshold)")
+    result.sql("alter table lake.ops.alerts drop columns (value, threshold)")
     written = store.change(
         watched, lambda alerts: advance(alerts, [found(("a", False))], SETTINGS, minute(0))
     )
     assert [(alert.entity, alert.value) for alert in written] == [("a", 5e6)]
     assert [(alert.entity, alert.value) for alert in store.read(watched)] == [("a", None)]
-    tables.ensure(told)
+    tables.ensure(result)
     store.change(watched, lambda alerts: advance(alerts, [found(("a", False))], SETTINGS, minute(1)))
     assert [(alert.value, alert.threshold) for alert in store.read(watched)] == [(5e6, 0.01)]
     store.change(watched, lambda alerts: [])
@@ -83,7 +83,7 @@ def hook():
 
 
 @needs_alertmanager
-def test_a_fault_is_one_alert_in_alertmanager_for_as_long_as_it_stands(told, watched, hook, tmp_path):
+def test_a_fault_is_one_alert_in_alertmanager_for_as_long_as_it_stands(result, watched, hook, tmp_path):
     """The offsets of cluster `well` are whole, broken, left alone, and whole again."""
     with alertmanager(tmp_path / "am", hook.url, f"{RESOLVE_SECONDS}s") as url:
         ours = watched.model_copy(
@@ -94,8 +94,8 @@ def test_a_fault_is_one_alert_in_alertmanager_for_as_long_as_it_stands(told, wat
         )
 
         def check() -> None:
-            run = Run(ours, datetime.now(UTC), told)
-            made, undelivered = run_checks.make([BY_NAME["offsets_contiguous"]], run, "run")
+            run = Run(ours, datetime.now(UTC), result)
+            made, undelivered = run_checks.evaluate_and_notify([BY_NAME["offsets_contiguous"]], run, "run")
             assert undelivered.undelivered == {}
 
         def firing() -> list[dict]:
@@ -109,7 +109,7 @@ def test_a_fault_is_one_alert_in_alertmanager_for_as_long_as_it_stands(told, wat
         check()
         assert firing() == []
 
-        told.sql("delete from lake.raw.trace_messages where cluster = 'well' and queue_offset = 3")
+        result.sql("delete from lake.raw.trace_messages where cluster = 'well' and queue_offset = 3")
         check()
         (alert,) = firing()
         assert alert["annotations"]["identity"] == f"local:raw.trace_messages:offsets_contiguous:{WELL}"
@@ -122,16 +122,16 @@ def test_a_fault_is_one_alert_in_alertmanager_for_as_long_as_it_stands(told, wat
         assert [each["fingerprint"] for each in firing()] == [alert["fingerprint"]]
         assert notified() == ["firing"]
 
-        told.sql(
+        result.sql(
             "insert into lake.raw.trace_messages select * from lake.raw.trace_messages version as of "
-            f"{_first_snapshot(told)} where cluster = 'well' and queue_offset = 3"
+            f"{_first_snapshot(result)} where cluster = 'well' and queue_offset = 3"
         )
         check()
         until(lambda: notified() == ["firing", "resolved"], 10, "nobody was told of the end")
         assert firing() == []
         states = [(a.state, a.resolution) for a in store.read(ours) if a.entity == str(WELL)]
         assert states == [("resolved", "passed")]
-        results = told.sql(
+        results = result.sql(
             f"select passed, value from lake.ops.check_results where entity = '{WELL}' order by evaluated_at"
         ).collect()
         assert [tuple(row) for row in results] == [(True, 0), (False, 1), (False, 1), (True, 0)]

@@ -21,7 +21,7 @@ from pydantic_settings import SettingsError
 
 from spark_jobs.alerts import file_store
 from spark_jobs.alerts.alert import Alert
-from spark_jobs.alerts.notify import LEASE, NotKept, tell
+from spark_jobs.alerts.notify import LEASE, StateNotSavedError, notify
 from spark_jobs.checks.registry import BY_NAME
 from spark_jobs.settings import PROJECT, Alerts, Settings
 from tests.checks.loopback import alertmanager, needs_alertmanager, receiver, until
@@ -46,7 +46,7 @@ def test_apprise_is_told_once_of_a_fault_and_once_of_its_end(store, hook):
         apprise={"messaging": [f"json://{hook.url}/chat"], "pipeline": [f"json://{hook.url}/other"]}
     )
     for n, passed in enumerate((False, False, True, True)):
-        tell(store, [found(("a", passed), ("b", passed))], ours, minute(n))
+        notify(store, [found(("a", passed), ("b", passed))], ours, minute(n))
     assert [body["title"] for body in hook.bodies("/chat")] == [
         f"[{state}] prod/a: {ORPHANS} (and 1 more)" for state in ("WARNING", "RESOLVED")
     ]
@@ -57,15 +57,15 @@ def test_an_undelivered_alert_goes_out_later(store, hook):
     with receiver() as away:
         ours = settings(apprise={"messaging": [f"json://{away.url}/x", f"json://{hook.url}/y"]})
         away.answers = [500, 500, 500]
-        told = tell(store, [found(("a", False))], ours, minute(0))
-        assert told.undelivered == {"apprise messaging 1": "refused, 3 times"}
+        result = notify(store, [found(("a", False))], ours, minute(0))
+        assert result.undelivered == {"apprise messaging 1": "refused, 3 times"}
         assert (len(away.requests), len(hook.requests)) == (3, 1)
         # Whoever is to deliver it has it for a while; then any run does, also one without results.
-        tell(store, [], ours, minute(0) + LEASE - timedelta(seconds=1))
+        notify(store, [], ours, minute(0) + LEASE - timedelta(seconds=1))
         assert len(away.requests) == 3
-        assert tell(store, [], ours, minute(0) + LEASE).undelivered == {}
+        assert notify(store, [], ours, minute(0) + LEASE).undelivered == {}
         assert (len(away.requests), len(hook.requests)) == (4, 1)
-        tell(store, [], ours, minute(9))
+        notify(store, [], ours, minute(9))
         assert (len(away.requests), len(hook.requests)) == (4, 1)
 
 
@@ -79,16 +79,16 @@ def test_a_sink_that_hangs_keeps_nobody_waiting(store, hook):
         )
         evaluations = [found(("a", False), check=BY_NAME[name]) for name in ("orphan_rate", "clock_skew")]
         begin = time.monotonic()
-        told = tell(store, evaluations, ours, minute(0))
+        result = notify(store, evaluations, ours, minute(0))
         assert time.monotonic() - begin < 45
-    assert set(told.undelivered) == {"alertmanager 1", "alertmanager 2", "apprise messaging 2"}
+    assert set(result.undelivered) == {"alertmanager 1", "alertmanager 2", "apprise messaging 2"}
     assert len(hook.bodies("/chat")) == 2
 
 
 def test_without_sinks_the_alert_is_logged_and_waits(store, hook, caplog):
-    tell(store, [found(("a", False))], settings(), minute(0))
+    notify(store, [found(("a", False))], settings(), minute(0))
     assert f"alert: prod:marts.orphan_rate:orphan_rate:a: prod/a: {ORPHANS}" in caplog.text
-    tell(store, [], settings(apprise={"messaging": [f"json://{hook.url}/late"]}), minute(60))
+    notify(store, [], settings(apprise={"messaging": [f"json://{hook.url}/late"]}), minute(60))
     assert len(hook.bodies("/late")) == 1
 
 
@@ -131,12 +131,12 @@ def test_the_old_end_of_a_fault_that_is_back_resolves_nothing(hook):
         return list(kept)
 
     ours = settings(alertmanager=[f"http://{hook.url}"], apprise={"messaging": [f"json://{hook.url}/chat"]})
-    tell(store, [found(("a", False), ("b", False))], ours, minute(0))
+    notify(store, [found(("a", False), ("b", False))], ours, minute(0))
     hook.answers = [500] * 6
-    assert len(tell(store, [found(("a", True), ("b", True))], ours, minute(5)).undelivered) == 2
+    assert len(notify(store, [found(("a", True), ("b", True))], ours, minute(5)).undelivered) == 2
     hook.requests.clear()
-    tell(store, [found(("a", False), ("b", True))], ours, minute(10))
-    tell(store, [found(("a", False), ("b", True))], ours, minute(15))
+    notify(store, [found(("a", False), ("b", True))], ours, minute(10))
+    notify(store, [found(("a", False), ("b", True))], ours, minute(15))
     first, second = (
         [(alert["labels"]["entity"], minutes_to(alert["endsAt"])) for alert in body]
         for body in hook.bodies("/api/v2/alerts")
@@ -151,10 +151,10 @@ def test_the_old_end_of_a_fault_that_is_back_resolves_nothing(hook):
 
 def test_a_sink_hears_no_end_of_what_it_never_heard_of(store, hook):
     for passed in (False, True):
-        tell(store, [found(("old", passed))], settings(), minute(int(passed)))
-    tell(store, [found(("new", False))], settings(), minute(2))
+        notify(store, [found(("old", passed))], settings(), minute(int(passed)))
+    notify(store, [found(("new", False))], settings(), minute(2))
     ours = settings(alertmanager=[f"http://{hook.url}"], apprise={"messaging": [f"json://{hook.url}/chat"]})
-    tell(store, [], ours, minute(5))
+    notify(store, [], ours, minute(5))
     ((sent,),) = hook.bodies("/api/v2/alerts")
     (chat,) = hook.bodies("/chat")
     assert (sent["labels"]["entity"], "new" in chat["title"]) == ("new", True)
@@ -177,25 +177,25 @@ def test_a_secret_in_an_address_is_never_shown(tmp_path, hook, caplog, capfd, si
     hook.answers = [answers] * 3
     caplog.set_level(logging.DEBUG)
     file = tmp_path / "alerts.json"
-    told = tell(partial(file_store.change, file), [found(("a", False))], ours, minute(0))
+    result = notify(partial(file_store.change, file), [found(("a", False))], ours, minute(0))
     shown = [
         caplog.text,
         file.read_text(),
-        repr(told),
+        repr(result),
         repr(ours),
         str(ours.model_dump()),
         *capfd.readouterr(),
     ]
     assert not [secret for secret in SECRETS for each in shown if secret in each]
     if answers != 200:
-        assert set(told.undelivered) & {"apprise messaging 1", "alertmanager 1"}
+        assert set(result.undelivered) & {"apprise messaging 1", "alertmanager 1"}
 
 
 def test_people_are_told_though_the_disk_is_full(tmp_path, store, hook, caplog):
     os.symlink("/dev/full", tmp_path / "alerts.new")
     ours = settings(apprise={"messaging": [f"json://{hook.url}/chat"]}, alertmanager=[f"http://{hook.url}"])
-    with pytest.raises(NotKept, match="No space left on device"):
-        tell(store, [found(("a", False))], ours, minute(0))
+    with pytest.raises(StateNotSavedError, match="No space left on device"):
+        notify(store, [found(("a", False))], ours, minute(0))
     (chat,) = hook.bodies("/chat")
     assert "the alerts could not be written: OSError" in chat["message"]
     ((sent,),) = hook.bodies("/api/v2/alerts")
@@ -208,7 +208,7 @@ def test_people_are_told_though_the_notebook_is_damaged(tmp_path, store, hook, c
     (tmp_path / "alerts.json").write_text(damage)
     ours = settings(apprise={"messaging": [f"json://{hook.url}/chat"]})
     for n in range(2):
-        tell(store, [found(("a", False))], ours, minute(5 * n))
+        notify(store, [found(("a", False))], ours, minute(5 * n))
     assert len(hook.bodies("/chat")) == 1
     assert "alerts.json cannot be read" in caplog.text
 
@@ -237,8 +237,8 @@ def test_settings_that_are_refused_show_no_secret(monkeypatch, name, value):
 
 def test_the_notebook_reads_what_it_wrote(store):
     ours = settings()
-    tell(store, [found(("a", False), ("b", False))], ours, minute(0))
-    tell(store, [found(("a", True), ("b", False))], ours, minute(1))
+    notify(store, [found(("a", False), ("b", False))], ours, minute(0))
+    notify(store, [found(("a", True), ("b", False))], ours, minute(1))
     again = store(lambda alerts: alerts)
     assert [(a.entity, a.state) for a in again] == [("b", "open"), ("a", "resolved")]
     assert asdict(again[1])["resolved_at"] == minute(1)
@@ -260,11 +260,11 @@ def test_brokers_that_are_away_are_told_of_once_with_the_rules_of_the_docs(store
 
     with alertmanager(tmp_path / "am", hook.url, "1m", config, ("pipeline", "messaging")) as url:
         ours = settings(alertmanager=[url])
-        tell(store, [failed, *late], ours, datetime.now(UTC))
+        notify(store, [failed, *late], ours, datetime.now(UTC))
         first = {"task_failed", "retention_headroom", "marts_silent"}
         until(lambda: told_of("pipeline") >= first, 20, "nobody was told")
         time.sleep(3)
         assert (told_of("pipeline"), told_of("messaging")) == (first, {"orphan_rate"})
         over = found(("trace_ingest/extract/c1", True), check=BY_NAME["task_failed"])
-        tell(store, [over, *late], ours, datetime.now(UTC))
+        notify(store, [over, *late], ours, datetime.now(UTC))
         until(lambda: told_of("pipeline") == first | follow, 20, "what still stands did not go out")

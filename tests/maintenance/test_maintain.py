@@ -14,18 +14,18 @@ import pytest
 from spark_jobs.jobs import maintain, replay
 from spark_jobs.jobs.merge import merge_all
 from spark_jobs.lake import catalog, offsets, publish, tables
-from spark_jobs.lake.offsets import OFFSETS, RUN_ID, booked
+from spark_jobs.lake.offsets import OFFSETS, RUN_ID, read_offsets
 from spark_jobs.maintenance import compaction, expiry
 from spark_jobs.maintenance.expiry import METADATA
-from spark_jobs.maintenance.table import keep, tables_of
+from spark_jobs.maintenance.table import maintain_table, tables_of
 from spark_jobs.mart_build.branches import heads
-from spark_jobs.settings import Settings, Upkeep
+from spark_jobs.settings import Settings, TablePolicy
 from tests import lakes
 from tests.checks.world import add
 from tests.spark.stored import messages, planned, write
 
 RAW, EVENTS = tables.RAW.name, tables.EVENTS.name
-STRICT = Upkeep(tables="*", compact_files=2, max_manifests=1, snapshots_days=0, keep_snapshots=1)
+STRICT = TablePolicy(tables="*", compact_files=2, max_manifests=1, snapshots_days=0, keep_snapshots=1)
 LATER = timedelta(hours=1)  # than all that is committed meanwhile
 
 
@@ -37,12 +37,14 @@ def extracted(spark, settings, first: int, last: int) -> None:
         )
 
 
-def kept(spark, settings, table: tables.Table = tables.RAW, policy: Upkeep = STRICT, dry_run: bool = False):
-    return keep(spark, settings, table.name, policy, datetime.now(UTC) + LATER, "upkeep", dry_run)
+def kept(
+    spark, settings, table: tables.Table = tables.RAW, policy: TablePolicy = STRICT, dry_run: bool = False
+):
+    return maintain_table(spark, settings, table.name, policy, datetime.now(UTC) + LATER, "upkeep", dry_run)
 
 
 def next_offset(spark, settings) -> int:
-    (position,) = booked(spark, settings, tables.RAW).positions.values()
+    (position,) = read_offsets(spark, settings, tables.RAW).positions.values()
     return position.next
 
 
@@ -75,7 +77,7 @@ def test_an_ingestion_goes_on_where_it_was_after_all_else_is_gone(filled, settin
 
     old_rows = records()
     for table in (tables.RAW, tables.EVENTS):
-        before, files = booked(filled, settings, table), everything()
+        before, files = read_offsets(filled, settings, table), everything()
         dry = kept(filled, settings, table, dry_run=True)
         assert everything() == files, "a dry run changes nothing"
         done = kept(filled, settings, table)
@@ -87,10 +89,10 @@ def test_an_ingestion_goes_on_where_it_was_after_all_else_is_gone(filled, settin
         assert (count(filled, table, "files"), count(filled, table, "snapshots")) == (1, 1)
         assert len(list(folder(settings, table).rglob("*.parquet"))) == 1
         assert list(heads(catalog.lake(settings), table.name)) == ["main"]
-        assert catalog.books(settings, table.name)[RUN_ID] == "upkeep"
+        assert catalog.trace_properties(settings, table.name)[RUN_ID] == "upkeep"
         found = {row.key: row.value for row in filled.sql(f"show tblproperties {table.full_name}").collect()}
         assert METADATA.items() <= found.items()
-        after = booked(filled, settings, table)
+        after = read_offsets(filled, settings, table)
         assert (after.positions, after.change_seq) == (before.positions, before.change_seq)
     assert records() == old_rows
     (file,) = [row.file_path for row in filled.table(f"{tables.EVENTS.full_name}.files").collect()]
@@ -108,7 +110,7 @@ def test_an_ingestion_goes_on_where_it_was_after_all_else_is_gone(filled, settin
 def test_a_compaction_carries_the_books_itself(filled, settings):
     first = next_offset(filled, settings)
     extracted(filled, settings, first, first + 2)
-    before = catalog.books(settings, tables.RAW.name)
+    before = catalog.trace_properties(settings, tables.RAW.name)
     assert compaction.compact(filled, settings, tables.RAW.name, STRICT, "compaction").files > 1
     (summary,) = filled.sql(
         f"select s.summary from {tables.RAW.full_name}.snapshots s "
@@ -138,7 +140,7 @@ def test_an_extraction_that_publishes_during_a_compaction_is_not_read_again(fill
 
 def test_a_table_whose_writers_are_always_first_is_left(filled, settings, monkeypatch):
     def refuse(*_):
-        raise publish.PublishRefused("main moved")
+        raise publish.PublishConflictError("main moved")
 
     monkeypatch.setattr("spark_jobs.maintenance.table.drop_old_rows", refuse)
     before = count(filled, tables.RAW, "snapshots")
@@ -151,7 +153,7 @@ def test_a_publication_under_way_loses_nothing(filled, settings):
     only_expiry = STRICT.model_copy(update={"compact_files": None, "max_manifests": None})
     first = next_offset(filled, settings)
     extracted(filled, settings, first, first + 1)
-    base, plan = booked(filled, settings, tables.RAW), planned(first + 1, first + 4)
+    base, plan = read_offsets(filled, settings, tables.RAW), planned(first + 1, first + 4)
     with publish.branch(filled, tables.RAW, "slow", base.head) as branch:
         rows, properties = (
             messages(filled, first + 1, first + 4),
@@ -162,7 +164,7 @@ def test_a_publication_under_way_loses_nothing(filled, settings):
         publish.fast_forward(filled, tables.RAW.full_name, branch)
     stored = {row.queue_offset for row in filled.table(tables.RAW.full_name).collect()}
     assert stored == set(range(first + 4))
-    assert booked(filled, settings, tables.RAW).positions == plan.positions
+    assert read_offsets(filled, settings, tables.RAW).positions == plan.positions
 
 
 def test_the_job_keeps_the_tables_of_its_pool_and_its_waiters_from_being_found_silent(
@@ -279,10 +281,10 @@ def test_what_dead_runs_left_goes_when_it_is_old(filled, settings):
 
 
 def test_each_table_has_a_policy_and_the_first_row_counts(filled):
-    settings = Settings(maintenance=[Upkeep(tables="raw.*", retention_days=7)])
-    assert settings.upkeep(tables.RAW.name).retention_days == 7
-    assert settings.upkeep(tables.EVENTS.name).retention_days == 400
-    assert settings.upkeep("someones.own").retention_days is None
+    settings = Settings(maintenance=[TablePolicy(tables="raw.*", retention_days=7)])
+    assert settings.table_policy(tables.RAW.name).retention_days == 7
+    assert settings.table_policy(tables.EVENTS.name).retention_days == 400
+    assert settings.table_policy("someones.own").retention_days is None
     of_pool = {
         pool: {name for name, _ in tables_of(filled, settings, pool)}
         for pool in ("lake_publish", "lake_marts")
