@@ -1,4 +1,4 @@
-"""The brokers as the plan asks them: over the remoting client, by the names that the tables use."""
+"""The brokers of one cluster, through the remoting client, with queues named as in the tables."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from spark_jobs.settings import Cluster, Extract
 
 
 def options(cluster: Cluster, extract: Extract) -> dict[str, str]:
-    """The options of the data source `rocketmq` for a cluster: all but the topic and its offsets."""
+    """The options of the data source `rocketmq` for a cluster, without topic and offsets."""
     given: dict[str, str | None] = {
         "cluster": cluster.name,
         "namesrv": ";".join(cluster.namesrv),
@@ -36,17 +36,17 @@ def options(cluster: Cluster, extract: Extract) -> dict[str, str]:
 class TopicSource:
     """Queues, bounds and single messages of one cluster's trace topics. A context manager.
 
-    Every call raises `RocketMQError` where the broker is away or refuses.
+    Every call raises `RocketMQError` if the broker cannot be reached or rejects the request.
     """
 
     def __init__(self, cluster: Cluster, extract: Extract, credentials: Credentials | None = None):
-        """Nothing is asked yet; credentials that are not given are those of `cluster.credentials_env`.
+        """Open no connection yet; without `credentials` those of `cluster.credentials_env` are used.
 
         Raises:
             ValueError: a secret or a TLS file is missing.
         """
         self._cluster = cluster.name
-        topic = cluster.topics[0]  # the data source reads one; the client serves them all
+        topic = cluster.topics[0]  # the options need one topic; the client reads them all
         self._client = Options.parse({**options(cluster, extract), "topic": topic}).client(credentials)
         self._routes: dict[Queue, route.Queue] = {}
 
@@ -66,13 +66,13 @@ class TopicSource:
         return found
 
     def bounds(self, queue: Queue) -> Bounds:
-        """What the queue's master has of it or, where that is away, a slave."""
+        """The bounds on the master or, if it is down, on a slave."""
         return self._client.bounds(self._routes[queue])
 
     def message_at(self, queue: Queue, offset: int) -> Message | None:
-        """The message at the offset; None where the broker has none there."""
+        """The message at the offset; None if the broker has none there."""
         return self._client.message_at(self._routes[queue], offset)
 
     def offset_at(self, queue: Queue, store_time_ms: int) -> int:
-        """The first offset stored at or after a time, ms; the one after the last where none is."""
+        """The first offset stored at or after a time, ms; the max offset if there is none."""
         return self._client.offset_at(self._routes[queue], store_time_ms)

@@ -1,4 +1,4 @@
-"""What the brokers have and `lake.raw.trace_messages` has not; read without Spark."""
+"""Consumer lag of the ingest: messages that the brokers have and `lake.raw.trace_messages` has not; without Spark."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from spark_jobs.settings import Cluster, Settings
 
 
 def unread(settings: Settings, cluster: Cluster, credentials: Credentials | None = None) -> dict[Queue, int]:
-    """Messages per queue of the cluster that no published extraction has read; queues without any are left out.
+    """Number of unread messages per queue of the cluster; queues without any are left out.
 
     Args:
-        settings: name the catalog.
-        cluster: whose trace topics are looked at.
-        credentials: None: those of `cluster.credentials_env`, if it names any.
+        settings: of the catalog.
+        cluster: the cluster with its trace topics.
+        credentials: None for those of `cluster.credentials_env`, if set.
 
     Raises:
-        RocketMQError: a queue could not be asked. That is not the same as nothing new.
+        RocketMQError: a broker did not answer for a queue. That is not the same as no new messages.
         ValueError: a secret or a TLS file is missing.
     """
     summary = summary_with(settings, RAW, OFFSETS)
@@ -35,10 +35,10 @@ def unread(settings: Settings, cluster: Cluster, credentials: Credentials | None
 
 
 def behind(bounds: Bounds, position: Position) -> int:
-    """Messages of a queue behind the position.
+    """Number of messages of a queue after the position.
 
-    A queue that ends before the position was made anew (a slave may just lag): all of it counts, so that an
-    extraction looks at it, which says what to do.
+    A queue whose max offset (of its master) is before the position was recreated: all its messages count, so that an
+    extraction is started, whose error says what to do.
     """
     start = position.next
     if bounds.max_offset < start and bounds.from_master:

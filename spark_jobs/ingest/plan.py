@@ -1,7 +1,7 @@
-"""Plan one extraction: for each queue a fixed range of offsets, and the position that it leads to.
+"""Plan one extraction: a fixed range of offsets per queue, and the committed offsets after it.
 
-The plan asks the brokers, reads no table and writes nothing. A queue that fails (its broker is
-away, its topic was made anew) fails alone; the others are planned.
+Planning queries the brokers; it reads no table and writes nothing. A queue that fails (its broker cannot be reached,
+its topic was deleted and recreated) fails alone; the others are planned.
 """
 
 from __future__ import annotations
@@ -16,7 +16,14 @@ from spark_jobs.settings import Cluster
 
 @dataclass(frozen=True)
 class Plan:
-    """What one run does; `positions` are the books after it, of every queue ever seen."""
+    """What one run reads.
+
+    Attributes:
+        planned_at: when the plan was made, ms since 1970.
+        steps: one per queue that can be read.
+        failures: queue to the reason why it cannot be read.
+        positions: the committed offsets after the run, of every queue ever seen.
+    """
 
     planned_at: int
     steps: list[Step] = field(default_factory=list)
@@ -41,20 +48,20 @@ def plan(
     max_offsets: int,
     expected_errors: tuple[type[Exception], ...],
 ) -> Plan:
-    """Plan the queues, at most `max_offsets` in all (at least one each).
+    """Plan the queues, at most `max_offsets` messages in total (at least one per queue).
 
     Args:
-        broker: answers for bounds and messages.
+        broker: gives bounds and single messages.
         queues: the queues in the route of the topics.
-        committed: positions of the last publication, of all clusters.
+        committed: committed offsets of all clusters.
         planned_at: now, ms since 1970.
         margin_ms: how far behind `planned_at` a queue that was read to its end counts as complete.
-        max_offsets: bound on the messages of this run. A queue gets an equal share, and what the
-            queues with less to read leave over.
-        expected_errors: what `broker` raises when a broker is away or refuses; such a queue fails.
+        max_offsets: limit of messages in this run. Each queue gets an equal share, and what queues with
+            fewer messages do not use.
+        expected_errors: what `broker` raises when a broker cannot be reached or rejects a request; the queue fails.
 
-    A queue with a position that is in the route no more, or fails, keeps its position: the
-    watermark of its cluster stands still until someone looks.
+    A queue that has left the route, or fails, keeps its position: the watermark of its cluster does not advance
+    until the failure is fixed.
     """
     alone: tuple[type[Exception], ...] = (*expected_errors, QueueError)
     done = Plan(planned_at, positions=dict(committed))
@@ -83,13 +90,13 @@ def plan(
 
 
 def fail(done: Plan, queue: Queue, why: str) -> None:
-    """Note a failure; a queue that was never read holds the watermark at the beginning of time."""
+    """Add a failure; a queue that was never read holds the watermark of its cluster at 1970."""
     done.failures[str(queue)] = why
     done.positions.setdefault(queue, Position(next=0))
 
 
 def without(done: Plan, queue: Queue, committed: Positions, why: str) -> Plan:
-    """The plan with nothing of a queue that turned out to be unreadable: it keeps the position it had."""
+    """The plan without a queue that cannot be read; the queue keeps its committed offset."""
     rest = replace(
         done,
         steps=[each for each in done.steps if each.range.queue != queue],
@@ -104,7 +111,7 @@ def without(done: Plan, queue: Queue, committed: Positions, why: str) -> Plan:
 
 
 def _shares(waiting: dict[Queue, int], max_offsets: int) -> dict[Queue, int]:
-    """How many offsets each queue may read: those with least waiting first, the others share what is left."""
+    """How many offsets each queue may read: queues with the smallest backlog first, the others share what is left."""
     shares = {}
     left = max_offsets
     for rank, queue in enumerate(sorted(waiting, key=lambda q: (waiting[q], q))):
@@ -115,11 +122,11 @@ def _shares(waiting: dict[Queue, int], max_offsets: int) -> dict[Queue, int]:
 
 
 def watch(done: Plan, cluster: Cluster, routed: set[str]) -> None:
-    """Judge the queues of a cluster that the plan did not meet, though they were read before.
+    """Handle queues of the cluster that were read before and are not in this plan.
 
-    One of a topic that is no longer configured is retired: it holds no watermark back. One that the
-    route of a configured topic (`routed`: topics whose route was answered) lacks is a failure: its
-    broker is away or was taken out, and the watermark stands still until it is back.
+    A queue of a topic that is no longer configured is retired: it does not hold the watermark back. A queue that is
+    missing in the route of a configured topic (`routed`: topics whose route was returned) is a failure: its broker is
+    down or was removed, and the watermark does not advance until it is back.
     """
     met = {each.range.queue for each in done.steps}
     for queue, position in done.positions.items():

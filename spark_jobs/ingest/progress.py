@@ -17,9 +17,9 @@ LINE_SECONDS = 10.0
 
 @contextmanager
 def of(spark: SparkSession, messages: int) -> Iterator[None]:
-    """Show how many of the messages the Spark tasks that run inside the block have read and written.
+    """Show how many messages the Spark tasks inside the block have read and written.
 
-    Spark counts a task's rows when the task ends, so the figures move on by whole sub-ranges
+    Spark counts the rows of a task when it ends, so the figures advance by whole sub-ranges
     (`extract.max_offsets_per_partition`).
     """
     ended = threading.Event()

@@ -1,4 +1,4 @@
-"""Write one plan's messages to `raw.trace_messages`: append on a branch, audit, publish."""
+"""Write the messages of a plan to `lake.raw.trace_messages`: append to a branch, audit, publish."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from spark_jobs.settings import Cluster, Settings
 
 
 def read(spark: SparkSession, cluster: Cluster, plan: Plan, settings: Settings, run_id: str) -> DataFrame:
-    """The planned ranges as rows of raw, read by the source `rocketmq` when an action runs."""
+    """The planned ranges as rows of raw, read by the data source `rocketmq` when an action runs."""
     by_topic: dict[str, list[Range]] = defaultdict(list)
     for each in plan.ranges:
         by_topic[each.queue.trace_topic].append(each)
@@ -56,7 +56,7 @@ def _offset_map(values: dict[Queue, int]) -> str:
 
 @dataclass(frozen=True)
 class Stored:
-    """What was written of one queue."""
+    """What was written for one queue: messages, and their size in the broker's store."""
 
     messages: int
     size: int  # bytes, as the broker stores the messages
@@ -64,7 +64,7 @@ class Stored:
 
 @dataclass(frozen=True)
 class Written:
-    """What one publication wrote; `seconds` is the time that reading and writing took."""
+    """What one publication wrote; `seconds` is the time for reading and writing."""
 
     queues: dict[Queue, Stored]
     seconds: float
@@ -79,10 +79,10 @@ class Written:
 
 
 def write(spark: SparkSession, rows: DataFrame, plan: Plan, run_id: str, base: int | None) -> Written:
-    """Publish the rows with the positions of the plan, made on snapshot `base`.
+    """Publish the rows together with the committed offsets of the plan, which was made from snapshot `base`.
 
     Raises:
-        publish.PublishConflictError: another extraction was first.
+        publish.PublishConflictError: another extraction published first.
         publish.AuditError: the branch does not hold exactly the planned offsets.
         PySparkException, Py4JJavaError: a range could not be read; see `unreadable`.
     """
@@ -100,9 +100,9 @@ def write(spark: SparkSession, rows: DataFrame, plan: Plan, run_id: str, base: i
 
 
 def unreadable(error: Exception, plan: Plan) -> tuple[Queue, str] | None:
-    """The planned queue whose reading ended a Spark job, and why; None where it ended for another reason.
+    """The planned queue that a Spark job failed on, and why; None if it failed for another reason.
 
-    What a task raises reaches the driver as text: the reader's errors name their queue (`Place`).
+    An exception of a task reaches the driver as text; the reader's errors name their queue (`QueueLocation`).
     """
     for each in plan.ranges:
         queue = each.queue
@@ -113,7 +113,7 @@ def unreadable(error: Exception, plan: Plan) -> tuple[Queue, str] | None:
 
 
 def _audit(spark: SparkSession, branch: str, plan: Plan) -> dict[Queue, Stored]:
-    """Every planned offset is there once, and the last message of each queue is the planned one."""
+    """Check that every planned offset exists exactly once, and that the last message of each queue is the planned one."""
     ranges = plan.ranges
     if not ranges:
         return {}
@@ -152,7 +152,7 @@ def _audit(spark: SparkSession, branch: str, plan: Plan) -> dict[Queue, Stored]:
 
 
 def _record_gaps(spark: SparkSession, gaps: list[Gap], detected_at: int, run_id: str) -> None:
-    """Merged by place before the publish: a crash in between does not double a gap."""
+    """Merge the gaps by queue and offset before the publish, so that a retry after a crash does not duplicate a gap."""
 
     def time(ms: int | None) -> datetime | None:
         return None if ms is None else datetime.fromtimestamp(ms / 1000, UTC)

@@ -1,7 +1,6 @@
-"""Read offsets again that were read before, and put what the broker gives now in place of what raw has of them.
+"""Re-extract: read offsets again that were read before, and replace their rows in raw.
 
-The positions stay where they are: this never goes past them and never takes them back. What the broker no longer has
-is not asked for, so raw keeps it.
+The committed offsets do not change. Messages that the broker has deleted are not requested, so raw keeps their rows.
 """
 
 from __future__ import annotations
@@ -31,15 +30,15 @@ from spark_jobs.trace.merge import parts_of
 
 
 class Source(Broker, Protocol):
-    """What the plan asks about one queue."""
+    """The requests that planning a re-extraction makes for one queue."""
 
     def offset_at(self, queue: Queue, store_time_ms: int) -> int:
-        """The first offset stored at or after a time, ms; the one after the last where none is."""
+        """The first offset stored at or after a time, ms; the max offset if there is none."""
 
 
 @dataclass(frozen=True)
 class ReextractRequest:
-    """Store times [start, end) in ms of all queues, or offsets [start, end) of one."""
+    """Store times [start, end) in ms for all queues, or offsets [start, end) of one queue."""
 
     start: int
     end: int
@@ -48,9 +47,9 @@ class ReextractRequest:
 
 @dataclass(frozen=True)
 class RangeAgain:
-    """What was asked of a queue, in offsets, and the part that the broker has and that was read before.
+    """The requested offsets of a queue, and the part of them that the broker has and that was read before.
 
-    `before` is how many messages of that part raw had.
+    `before` is the number of rows that raw had of that part.
     """
 
     asked_start: int
@@ -62,17 +61,17 @@ class RangeAgain:
 def planned(
     source: Source, queues: Iterable[Queue], positions: Positions, asked: ReextractRequest
 ) -> list[RangeAgain]:
-    """What of the queues is to be read again.
+    """Plan what is read again.
 
     Args:
-        source: answers for the brokers.
+        source: queries the brokers.
         queues: those in the routes of the topics.
-        positions: how far raw has read.
-        asked: the offsets or times.
+        positions: committed offsets of raw.
+        asked: the requested offsets or times.
 
     Raises:
-        QueueError: a queue was made anew: its offsets are other messages now.
-        ValueError: the one queue that was asked for was never read, or no broker has it; the message says which are.
+        QueueError: a topic was deleted and recreated: its offsets are other messages now.
+        ValueError: the requested queue was never read, or no broker has it; the message lists those that are known.
     """
     known = sorted(queue for queue in set(queues) if queue in positions)
     if asked.queue is not None and asked.queue not in known:
@@ -92,13 +91,13 @@ def planned(
 
 
 def as_plan(again: list[RangeAgain], committed: CommittedOffsets, planned_at: int) -> Plan:
-    """The ranges as a plan that `raw.read` takes; the positions are those that are booked."""
+    """The ranges as a plan that `raw.read` takes; its positions are the committed offsets."""
     steps = [Step(each.range, committed.positions[each.range.queue], lag=0) for each in again]
     return Plan(planned_at, steps, {}, dict(committed.positions))
 
 
 def counted(spark: SparkSession, again: list[RangeAgain], head: int) -> list[RangeAgain]:
-    """The same with how many messages raw has of each."""
+    """The ranges with the number of rows that raw has of each."""
     there = spark.read.option("versionAsOf", head).table(RAW.full_name)
     return [replace(each, before=there.where(each.range.condition).count()) for each in again]
 
@@ -106,17 +105,17 @@ def counted(spark: SparkSession, again: list[RangeAgain], head: int) -> list[Ran
 def replace_in_raw(
     spark: SparkSession, rows: DataFrame, again: list[RangeAgain], committed: CommittedOffsets, run_id: str
 ) -> None:
-    """Publish the rows in place of those that raw has of the same offsets: delete and append on one branch.
+    """Replace the rows that raw has of the same offsets: delete and append on one branch, audit, publish.
 
     Args:
         spark: the session.
         rows: columns of raw; all messages of the ranges, read when an action runs.
         again: as `counted` returns it.
-        committed: of raw, that the plan was made from.
-        run_id: stands in the snapshot that is published.
+        committed: offsets of raw that the plan was made from.
+        run_id: written to the snapshot that is published.
 
     Raises:
-        publish.PublishConflictError: another writer was first.
+        publish.PublishConflictError: another writer published first.
         publish.AuditError: the branch does not hold exactly the offsets, or other rows are not as many as before.
     """
     ranges = [each.range for each in again]

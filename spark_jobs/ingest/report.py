@@ -1,4 +1,4 @@
-"""What the ingestion jobs tell people: the plan, a line a queue, a total."""
+"""The output of the ingest jobs: the plan, one line per queue, totals."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _console = Console(stderr=True, width=140)
 
 
 def planned(plan: Plan) -> None:
-    """Print what will be read, and what cannot be."""
+    """Print what will be read, and the gaps."""
     count = sum(r.end - r.start for r in plan.ranges)
     _console.print(f"plan: {count} messages from {len(plan.ranges)} of {len(plan.steps)} queues")
     for gap in plan.gaps:
@@ -28,12 +28,12 @@ def planned(plan: Plan) -> None:
 
 
 def left_out(queue: Queue, why: str) -> None:
-    """Print that a queue could not be read to its planned end, and that the others go on."""
+    """Print that a queue could not be read to its planned end and is left out."""
     _console.print(f"[bold red]failed[/] queue {queue} is left out, the others are read: {why}")
 
 
 def extracted(plan: Plan, written: Written, seconds: float) -> None:
-    """Print a line a queue (what was read, what is left, how far it is complete), then the totals."""
+    """Print one line per queue (what was read, the lag, complete to), then the totals."""
     table = Table(title="extracted", title_justify="left")
     for heading in ("queue", "from", "to", "messages", "MB", "lag", "complete to (UTC)"):
         table.add_column(heading, justify="left" if heading == "queue" else "right")
@@ -73,7 +73,7 @@ def merged(records: int, seconds: float) -> None:
 
 
 def dropped(before: datetime) -> None:
-    """Print that part of what was asked for is past its retention."""
+    """Print that part of the requested time is past its retention."""
     _console.print(
         f"[bold yellow]dropped[/] what was stored before {before} UTC is past its retention "
         "(lake.ops.retention) and is left out",
@@ -82,12 +82,12 @@ def dropped(before: datetime) -> None:
 
 
 def replayed_day(done: Replayed) -> None:
-    """Print that a day is done; a long replay shows so where it is."""
+    """Print that a day is done: the progress of a long replay."""
     _console.print(f"{done.day}: {done.messages} messages decoded, {done.changed} changed", highlight=False)
 
 
 def replayed(days: list[Replayed], dry_run: bool) -> None:
-    """Print a line a day of what was replaced, or would be, and the totals."""
+    """Print one line per day of what was replaced, or would be, and the totals."""
     if not days:
         _console.print("no messages were stored in that time: nothing to replay")
         return
@@ -105,13 +105,13 @@ def replayed(days: list[Replayed], dry_run: bool) -> None:
 
 
 def cluster_failed(cluster: str, error: Exception) -> None:
-    """Print that nothing of a cluster was read again, and that the others are."""
+    """Print that no message of a cluster was read again; the other clusters are."""
     why = str(error).strip().partition("\n")[0]
     _console.print(f"[bold red]failed[/] cluster {cluster}: {why}", highlight=False)
 
 
 def reextracted(done: list[RangeAgain], dry_run: bool) -> None:
-    """Print a line a queue of what was read again, or would be."""
+    """Print one line per queue of what was read again, or would be."""
     if not done:
         _console.print("the brokers have nothing of what was asked for: nothing to read again")
         return

@@ -1,4 +1,4 @@
-"""One queue's part of a plan: from its position and its broker's bounds to a range and a new position."""
+"""The plan of one queue: from its committed offset and its broker's bounds to a range and a new position."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from spark_jobs.lake.offsets import Position, Queue, Range
 
 
 class Message(Protocol):
-    """What the plan needs of a stored message."""
+    """The fields of a stored message that planning needs."""
 
     @property
     def store_time(self) -> int: ...
@@ -20,7 +20,7 @@ class Message(Protocol):
 
 
 class Bounds(Protocol):
-    """What a broker has of a queue: the offsets [min_offset, max_offset)."""
+    """The offsets [min_offset, max_offset) that a broker has of a queue."""
 
     @property
     def min_offset(self) -> int: ...
@@ -28,26 +28,26 @@ class Bounds(Protocol):
     def max_offset(self) -> int: ...
     @property
     def from_master(self) -> bool:
-        """A slave may lag behind its master: its max is not the queue's end."""
+        """False where a slave answered: it may lag behind, so its max offset is not the end of the queue."""
 
 
 class Broker(Protocol):
-    """What the plan asks about one queue."""
+    """The requests that planning makes for one queue."""
 
     def bounds(self, queue: Queue) -> Bounds:
-        """The smallest offset that the broker still has, and the one after the largest."""
+        """The min offset and the max offset of the queue."""
 
     def message_at(self, queue: Queue, offset: int) -> Message | None:
-        """The message at the offset; None where the broker has none there."""
+        """The message at the offset; None if the broker has none there."""
 
 
 class QueueError(Exception):
-    """A queue cannot be read on; nothing of it was skipped."""
+    """A queue cannot be read; no message of it was skipped."""
 
 
 @dataclass(frozen=True)
 class Gap:
-    """Offsets that the broker deleted before they were read."""
+    """Offsets that the broker deleted (retention) before they were read."""
 
     missing: Range
     from_time: int | None
@@ -56,7 +56,7 @@ class Gap:
 
 @dataclass(frozen=True)
 class Step:
-    """What one run does with one queue."""
+    """What one run reads of one queue: the range, the position after it, the lag that remains, and a gap if any."""
 
     range: Range
     position: Position
@@ -73,16 +73,16 @@ def step(
     margin_ms: int,
     share: int,
 ) -> Step:
-    """The next at most `share` offsets of the queue, and where it stands after them; times in ms.
+    """Plan at most the next `share` offsets of the queue; times in ms.
 
     Raises:
-        QueueError: the queue cannot be read on.
+        QueueError: the queue cannot be read.
     """
     position = known or Position(next=bounds.min_offset)
     raise_if_recreated(broker, queue, position, bounds)
     start = max(position.next, bounds.min_offset)
     gap = None
-    # A queue that failed before anything of it was read has a position, and no history to have a gap in.
+    # A queue that failed before its first read has a position, but nothing that could have a gap.
     was_read = known is not None and (known.store_time is not None or known.epoch > 0)
     if known is not None and was_read and known.next < bounds.min_offset:
         gap = _gap(broker, queue, known, bounds, planned_at)
@@ -107,7 +107,7 @@ def step(
             store_time=store_time,
             physical_offset=physical_offset,
             crc=crc,
-            # A clock that was set back must not take back what was complete.
+            # The watermark never moves back, even if the clock is set back.
             complete_to=max(position.complete_to, complete_to or 0),
         ),
         lag=bounds.max_offset - end,
@@ -116,11 +116,11 @@ def step(
 
 
 def raise_if_recreated(broker: Broker, queue: Queue, position: Position, bounds: Bounds) -> None:
-    """Compare the last message read with what the broker has at its offset now.
+    """Compare the fingerprint of the last message read with the message at that offset now.
 
     Raises:
-        QueueError: the topic was deleted and made anew since, even if it has grown past `next`; or only
-            a slave answers, and it has not even got what was read already.
+        QueueError: the topic was deleted and recreated, even if it has grown past `next` since; or only a slave
+            answers, and it lags behind the committed offset.
     """
     advice = (
         "The topic was deleted and made anew, or the broker lost its store. If that is so, "
@@ -152,7 +152,7 @@ def raise_if_recreated(broker: Broker, queue: Queue, position: Position, bounds:
 
 
 def _same(message: Message, position: Position) -> bool:
-    """Positions that were rebuilt from rows know no physical offset, or no CRC."""
+    """Positions that were rebuilt from rows have no physical offset, and may have no CRC."""
     return (
         message.store_time == position.store_time
         and position.physical_offset in (None, message.physical_offset)

@@ -1,7 +1,7 @@
-"""Job: write the class archive that drivers start from. See `class_archive`.
+"""Job: write the class data sharing (CDS) archive that drivers start from. See `lake.class_archive`.
 
-`python -m spark_jobs.jobs.archive_classes` has `spark-submit` run this same file, which does a little of what the jobs do;
-what the JVM has loaded by its end, it writes down.
+`python -m spark_jobs.jobs.archive_classes` runs this file with `spark-submit`. It does a small part of what the jobs
+do; when the JVM exits, it archives the classes that it has loaded.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from spark_jobs.trace.merge import rows_of
 
 
 def make() -> Path:
-    """Write the archive unless it is there, and delete those of other jars and JVMs.
+    """Write the archive unless it exists, and delete archives of other jars and JVMs.
 
     Raises:
-        SystemExit: the job that writes it failed; the message ends with its last words.
+        SystemExit: the job that writes it failed; the message ends with its output.
     """
     path = class_archive.archive()
     if path.exists():
@@ -55,7 +55,7 @@ def make() -> Path:
 
 
 def train(home: Path) -> None:
-    """Make the tables, write, decode, merge and query a few rows, in a lake of its own."""
+    """Create the tables, then write, decode, merge and query a few rows, in a lake of its own."""
     spark = session("class archive", Settings(home=home))
     tables.ensure(spark)
     raw, events = tables.RAW.full_name, tables.EVENTS.full_name

@@ -1,6 +1,7 @@
 """Job: erase what the warehouse has of one key, group or message of a cluster, from every table and every snapshot.
 
-The rule is booked first, as a salted hash, and every later extraction obeys it. A job that was ended is run again.
+The rule is recorded first, as a salted hash, and every later extraction applies it. After an interruption run the job
+again: every step is idempotent.
 """
 
 from __future__ import annotations
@@ -48,10 +49,10 @@ _console = Console(stderr=True, width=140)
 def erase(
     spark: SparkSession, settings: Settings, cluster: str, kind: Kind, text: str, run_id: str
 ) -> tuple[Rule, Erased]:
-    """Book the rule and erase from raw, events and ops; the marts and old snapshots still hold it after this.
+    """Record the rule and erase from raw, events and ops; the marts and old snapshots still contain it after this.
 
     Raises:
-        ValueError: no key, group or id can be so.
+        ValueError: the text cannot be a key, group or message id.
         publish.PublishConflictError, publish.AuditError: run it again.
     """
     text = rules.named(kind, text)
@@ -69,7 +70,7 @@ def erase(
 
 
 def preview(spark: SparkSession, settings: Settings, cluster: str, kind: Kind, text: str) -> None:
-    """Print what raw, events and ops hold of it, and change nothing."""
+    """Print what raw, events and ops contain of it; change nothing."""
     text = rules.named(kind, text)
     found = look_up(spark, settings, Rule(cluster, kind, "", rules.digest("", text)), text)
     shown = [f"{group} ({count})" for group, count in found.groups[:GROUPS_SHOWN]]
@@ -88,7 +89,7 @@ def preview(spark: SparkSession, settings: Settings, cluster: str, kind: Kind, t
 
 
 def confirmed() -> bool:
-    """Whether the person at the terminal says yes."""
+    """Whether the user confirms on the terminal."""
     try:
         return Confirm.ask("Erase this?", console=_console, default=False)
     except EOFError:
@@ -96,9 +97,9 @@ def confirmed() -> bool:
 
 
 def rebuild_marts(spark: SparkSession, settings: Settings, rule: Rule) -> bool:
-    """Build and publish the marts from what is left; returns whether they could be.
+    """Build and publish the marts from what is left; return whether that passed.
 
-    Rows whose records retention has dropped from events are kept, without those that the rule names.
+    Rows whose records retention has dropped from events are kept, except those that the rule matches.
     """
     catalog = lake(settings)
     report.recovered(recover(spark, catalog))

@@ -1,4 +1,4 @@
-"""Job: read what is new in a cluster's trace topics into `lake.raw.trace_messages`, exactly once."""
+"""Job: read the new messages of a cluster's trace topics into `lake.raw.trace_messages`, exactly once."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from spark_jobs.settings import Cluster, Settings
 
 
 def planned(cluster: Cluster, settings: Settings, before: Positions) -> Plan:
-    """What to read of the cluster's trace topics, asked of its brokers now; failures are in the plan."""
+    """Query the brokers and plan what to read of the cluster's trace topics; failures are in the plan."""
     with TopicSource(cluster, settings.extract) as source:
         queues: list[Queue] = []
         unreachable: dict[str, str] = {}
@@ -52,9 +52,9 @@ def planned(cluster: Cluster, settings: Settings, before: Positions) -> Plan:
 def extract(
     spark: SparkSession, cluster: Cluster, settings: Settings, run_id: str
 ) -> tuple[Plan, raw.Written]:
-    """Plan, read, audit and publish once; returns the plan, whose failures the caller reports.
+    """Plan, read, audit and publish once; return the plan, whose failures the caller reports.
 
-    A queue that cannot be read to its planned end is left out, and the others are read again without it.
+    A queue that cannot be read to its planned end is left out, and the other queues are read again.
     """
     spark.dataSource.register(RocketMQDataSource)
     before = read_offsets(spark, settings, tables.RAW)
@@ -62,7 +62,7 @@ def extract(
     report.planned(todo)
     while todo.positions != before.positions:
         rows = raw.read(spark, cluster, todo, settings, run_id)
-        # Read after the books: an erasure that publishes in between refuses this publication.
+        # Read after the committed offsets: an erasure that publishes in between makes this publication fail and retry.
         rows = without_erased(rows, rules_of(settings, cluster.name))
         try:
             return todo, raw.write(spark, rows, todo, run_id, before.head)
@@ -72,7 +72,7 @@ def extract(
                 raise
             report.left_out(*found)
             todo = without(todo, found[0], before.positions, found[1])
-    return todo, raw.Written({}, 0.0)  # nothing could be read: an empty commit would say nothing new
+    return todo, raw.Written({}, 0.0)  # nothing could be read: an empty commit would add nothing
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -1,4 +1,4 @@
-"""Job: run the tests of the published marts over all of their rows. A build tests those that it writes, and no others."""
+"""Job: run the tests of the published marts over their full history. A build tests only the rows that it writes."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from spark_jobs.mart_build.dbt import Build
 from spark_jobs.mart_build.inputs import DBT_PROJECT, Inputs, Published, digest
 from spark_jobs.settings import Settings
 
-# Those that read marts alone. What compares them with records finds fewer where retention has dropped some.
+# The tests that read marts only. Tests that compare with records would fail where retention has dropped records.
 TESTS = ("test_name:grain", "test_name:holds", "facts_add_up_to_marts", "clusters_have_watermarks")
 
 
 def over_all_rows(spark: SparkSession, settings: Settings, run_id: str) -> Build | None:
-    """Run the tests and book what they find (check `history_tests`); None where the next build makes all rows anew."""
+    """Run the tests and save the result (check `history_tests`); None if the next build is a full refresh."""
     published = Published.of(settings)
     if published is None or published.definitions != digest(DBT_PROJECT, settings.limits):
         return None

@@ -1,4 +1,4 @@
-"""Job: keep the tables as the policy says (`settings.TABLE_POLICIES`): retention, compaction, expiry, clean-up."""
+"""Job: maintain the tables by policy (`settings.TABLE_POLICIES`): retention, compaction, snapshot expiry, orphan files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from spark_jobs.maintenance.table import maintain_table, tables_of
 from spark_jobs.mart_build import publication
 from spark_jobs.settings import Settings
 
-# The checks that find those silent who wait for the pool.
+# The checks that would fail because jobs wait for the pool slot that maintenance holds.
 WAITING = {
     "lake_publish": ("ingest_silent", "freshness_raw", "freshness_events"),
     "lake_marts": ("marts_silent", "freshness_marts"),
@@ -36,7 +36,7 @@ def main(argv: list[str] | None = None) -> int:
     spark = session("maintain", settings)
     tables.ensure(spark)
     if not args.dry_run and args.pool in (None, "lake_marts"):
-        # A commit to a table that is still to be published would stop it.
+        # A commit to a table of an unfinished publication would make it impossible to finish.
         publication.roll_forward(spark, lake(settings))
     started, now, done, failed = time.monotonic(), datetime.now(UTC), [], False
     checks = [check for pool in WAITING if args.pool in (None, pool) for check in WAITING[pool]]
@@ -44,7 +44,7 @@ def main(argv: list[str] | None = None) -> int:
         for name, policy in tables_of(spark, settings, args.pool):
             try:
                 done.append(maintain_table(spark, settings, name, policy, now, args.run_id, args.dry_run))
-            except Exception as error:  # whatever it is: the other tables are kept all the same
+            except Exception as error:  # of any kind: the other tables are maintained all the same
                 raise_if_fatal(error)
                 report_failure(error)
                 report.failed(name, error)

@@ -1,4 +1,4 @@
-"""Job: build the marts from `lake.events.trace_records`, test and check them on a branch, publish what passed."""
+"""Job: build the marts from `lake.events.trace_records`, test and check them on a branch, publish them if all passed."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ from spark_jobs.settings import Settings
 
 
 def gate(run: Run, run_id: str, events: int | None = None) -> Callable[[Build, str], list[str]]:
-    """The audit of a build: its integrity checks, of which any that fails refuses it; other classes never do.
+    """The audit of a build: a failed integrity check prevents its publication; checks of other classes never do.
 
-    So does a replay, erasure or retention of events while it was built: some models read rows that others did not.
+    A replay, erasure or retention of events during the build prevents it too: the models have read different rows.
 
     Args:
         run: what the checks may read.
-        run_id: stands in each result that is booked.
+        run_id: written to each check result.
         events: the snapshot of events that the build started from.
     """
 
@@ -74,7 +74,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def build(settings: Settings, full_refresh: bool, run_id: str) -> int:
-    """Build and publish what is new, or all with `full_refresh`; returns an exit code."""
+    """Build and publish what is new, or everything with `full_refresh`; return an exit code."""
     started = time.monotonic()
     state = settings.home / "dbt"
     spark, catalog = session("marts", settings), lake(settings)

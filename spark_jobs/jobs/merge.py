@@ -1,4 +1,4 @@
-"""Job: decode what is in raw and not yet in events, merge it into `lake.events.trace_records`, check both."""
+"""Job: decode the messages that are in raw and not yet in events, merge them into `lake.events.trace_records`, run checks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from spark_jobs.trace.merge import merge, pending
 
 
 def merge_pending(spark: SparkSession, settings: Settings, run_id: str) -> int:
-    """Publish the records of all messages that raw has and events has not; returns their number."""
+    """Publish the records of all messages that are in raw and not in events; return their number."""
     raw = read_offsets(spark, settings, tables.RAW).positions
     events = read_offsets(spark, settings, tables.EVENTS)
     if raw == events.positions:
@@ -32,7 +32,7 @@ def merge_pending(spark: SparkSession, settings: Settings, run_id: str) -> int:
 
 
 def merge_all(spark: SparkSession, settings: Settings, run_id: str) -> int:
-    """`merge_pending`, planned again while another writer is first."""
+    """`merge_pending`, retried on a conflict with another writer."""
     for attempt in publish.retry_on_conflict():
         with attempt:
             records = merge_pending(spark, settings, run_id)

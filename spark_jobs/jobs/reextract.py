@@ -1,7 +1,7 @@
-"""Job: read messages again that were read before, by store time or offsets, and decode them anew.
+"""Job: re-extract messages that were read before, by store time or offsets, and decode them again.
 
-Raw gets what the broker gives now in place of what it had, then events the records of those messages that come out
-otherwise. What the broker no longer has stays as it is.
+The rows of raw are replaced by what the broker returns now, then the changed records in events. Messages that the broker
+no longer has are not changed.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ def reextract(
     run_id: str,
     dry_run: bool,
 ) -> list[RangeAgain]:
-    """Plan, read, audit and publish once, in raw alone; returns what was read again, or would be.
+    """Plan, read, audit and publish once, in raw only; return what was read again, or would be.
 
     Raises:
-        RocketMQError, QueueError: a broker cannot be asked; nothing is changed.
+        RocketMQError, QueueError: a broker cannot be queried; nothing is changed.
         publish.PublishConflictError, publish.AuditError: as of `replace_in_raw`.
     """
     spark.dataSource.register(RocketMQDataSource)

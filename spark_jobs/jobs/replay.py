@@ -1,6 +1,6 @@
-"""Job: decode raw messages anew, after a change of the decoder, and replace the records that come out otherwise.
+"""Job: replay: decode raw messages again, after a change of the decoder, and replace the records that have changed.
 
-One commit a day of store time: what is done stays done, and a replay that was ended starts again where it likes.
+There is one commit per day of store time. A replay that was interrupted can start again at any day: it is idempotent.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from spark_jobs.maintenance.retention import dropped_before
 from spark_jobs.settings import Settings
 from spark_jobs.trace.replay import Replayed, days_between, replay
 
-# The checks that find those silent who wait for the slot of a long backfill: the ingestion, and what lives on it.
+# The checks that would fail because ingest and marts wait for the pool slot that a long backfill holds.
 WAITING = ("ingest_silent", "freshness_raw", "freshness_events", "marts_silent", "freshness_marts")
 
 
@@ -39,11 +39,11 @@ def replay_all(
     among: DataFrame | None = None,
     waiting: Sequence[str] = (),
 ) -> list[Replayed]:
-    """Replay messages stored in [start, end), day by day; each is planned again while another writer is first.
+    """Replay messages stored in [start, end), day by day; each day is retried on a conflict with another writer.
 
     With `among` (rows of raw) only those messages. What retention has dropped from raw or from events is left out.
-    Each day opens a maintenance window of its own for the checks `waiting`: one window ends by itself, however the
-    job dies, and would be too short for many days.
+    Each day opens a maintenance window of its own for the checks `waiting`: a window expires by itself after a crash, and
+    one window would be too short for many days.
     """
     gone = max(dropped_before(settings, table) or start for table in (tables.RAW.name, tables.EVENTS.name))
     if gone > start:

@@ -1,8 +1,8 @@
-"""Job: start a new epoch of a queue whose topic was deleted and made anew.
+"""Job: reset a queue whose topic was deleted and recreated: start a new epoch.
 
-What was read before stays; the next extraction reads the queue from its beginning. Use it for a
-queue that an extraction has refused (the error names it): the broker is not asked here, and a queue
-that was healthy would be read a second time, as another epoch.
+Rows that were read before are kept; the next extraction reads the queue from its beginning. Use it for a queue that an
+extraction reported as recreated. The job does not query the broker: a healthy queue would be read a second time, as
+another epoch.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from spark_jobs.settings import Settings
 
 
 def reset(spark: SparkSession, settings: Settings, queue: Queue) -> Position:
-    """Publish a position at offset 0 of the queue's next epoch; returns it.
+    """Publish a position at offset 0 of the queue's next epoch; return it.
 
     Raises:
-        ValueError: no such queue was ever read; the message names those that were.
-        publish.PublishConflictError: an extraction published meanwhile.
+        ValueError: the queue was never read; the message lists those that were.
+        publish.PublishConflictError: an extraction published first.
     """
     committed = read_offsets(spark, settings, tables.RAW)
     positions = dict(committed.positions)

@@ -1,4 +1,4 @@
-"""Run a job as a program: its exit code, and a last line that says what the machine did to it and what to do."""
+"""Run a job as a program: its exit code, and a last line that says why it failed and what to do."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ _DISCONNECTED = ("Py4JNetworkError", "ConnectionRefusedError", "ConnectionResetE
 _SAYS_ALL = (WrongLakeError, DamagedTableError)
 _NOT_STARTED = "JAVA_GATEWAY_EXITED"
 _AGAIN = "Nothing that was published is lost: run the job again"
-# A JVM that has died is seen by its connections before its process has ended.
+# Connections to a JVM that dies break before its process has ended.
 _SECONDS_TO_END = 5.0
 
 
 def run_job(main: Callable[[], int]) -> int:
-    """Run a job's `main`; returns its exit code: 1 where it failed, 130 after Ctrl-C, when its JVM has ended too."""
+    """Run a job's `main` and return its exit code: 1 on failure, 130 after Ctrl-C; its JVM has ended by then."""
     with interrupts.handled(), _quiet_connections():
         try:
             keep_private(Settings().home)
@@ -41,7 +41,7 @@ def run_job(main: Callable[[], int]) -> int:
         except KeyboardInterrupt:
             code = interrupts.EXIT_CODE
         except Exception as error:
-            if not interrupts.requested():  # else it is of what was interrupted
+            if not interrupts.requested():  # otherwise the error is a consequence of the interrupt
                 report_failure(error)
             code = 1
         if interrupts.requested():
@@ -53,7 +53,7 @@ def run_job(main: Callable[[], int]) -> int:
 
 
 def report_failure(error: Exception) -> None:
-    """Print the trace of an error, and a last line where it is known what to do; no trace where that says it all."""
+    """Print the traceback of an error, and a last line with a hint if there is one; only that line if it says it all."""
     text = describe(error)
     if not (text and (isinstance(error, _SAYS_ALL) or _is_disconnected(_chain(error)))):
         traceback.print_exception(error)
@@ -62,13 +62,13 @@ def report_failure(error: Exception) -> None:
 
 
 def raise_if_fatal(error: Exception) -> None:
-    """Raise an error again after which a job cannot go on with the next cluster or table: its JVM has died."""
+    """Raise the error again if the job cannot go on with the next cluster or table: its JVM has died."""
     if _is_disconnected(_chain(error)):
         raise error
 
 
 def describe(error: Exception) -> str | None:
-    """What the machine, or a damaged file, did to a job and what to do, in one line; None where nobody knows."""
+    """Say in one line what made a job fail and what to do; None if it is not a known cause."""
     if isinstance(error, _SAYS_ALL):
         return str(error)
     chain = _chain(error)
@@ -91,7 +91,7 @@ def describe(error: Exception) -> str | None:
 
 
 def _chain(error: BaseException | None) -> str:
-    """The types and texts of an error and of all that it came from."""
+    """The types and texts of an error and of its causes."""
     seen: list[BaseException] = []
     while error is not None and error not in seen:
         seen.append(error)
@@ -100,7 +100,7 @@ def _chain(error: BaseException | None) -> str:
 
 
 def _is_disconnected(chain: str) -> bool:
-    """The JVM has ended, or does within moments of the error of a connection to it."""
+    """Whether the JVM has ended, or ends shortly after a connection error."""
     of_connection = any(sign in chain for sign in _DISCONNECTED)
     if jvm.process() is None:
         return "Py4JNetworkError" in chain
@@ -133,9 +133,9 @@ def _out_of_memory() -> str:
 
 @contextmanager
 def _quiet_connections() -> Iterator[None]:
-    """Within it, py4j and PySpark print no traces of broken connections, beside the errors that they raise.
+    """Within the block, py4j and PySpark print no tracebacks of broken connections; they raise errors all the same.
 
-    py4j logs to the root logger, PySpark's server of accumulators prints.
+    py4j logs to the root logger, PySpark's accumulator server prints.
     """
 
     def is_news(record: logging.LogRecord) -> bool:
@@ -154,7 +154,7 @@ def _quiet_connections() -> Iterator[None]:
 
 
 def _ignore_end(handle_error: Callable[..., None]) -> Callable[..., None]:
-    """Of a socket server: as before, but for a client that has gone."""
+    """Wrap the error handler of a socket server; ignore clients that have disconnected."""
 
     def handle(*args: object) -> None:
         if not isinstance(sys.exc_info()[1], (EOFError, ConnectionError)):

@@ -1,6 +1,6 @@
-"""Job: look after the others, without Spark: freshness, lag, retention headroom; keep alerts alive; beat.
+"""Job: watch the other jobs, without Spark: freshness, lag, retention headroom; resend open alerts; send a heartbeat.
 
-It tells people when the ingest or the marts have gone silent, however they died, and when it cannot look itself.
+It notifies when the ingest or the marts are silent, whatever ended them, and when its own checks fail.
 """
 
 from __future__ import annotations
@@ -22,16 +22,17 @@ from spark_jobs.lake.catalog import lake
 from spark_jobs.lake.tables import CHECK_RESULTS
 from spark_jobs.settings import Settings
 
-# The brokers last: what is known without them is told, whether they answer or not.
+# The brokers last: the other checks notify even if no broker answers.
 STAGES: tuple[Stage, ...] = ("watchdog", "brokers")
-# For each stage, and for telling of the watchdog itself; together shorter than its task may take.
+# Per stage, and for the notification about the watchdog itself; together shorter than the timeout of its task.
 SECONDS = 70
 
 
 def watch(settings: Settings, now: datetime, run_id: str) -> list[str]:
-    """Make the watchdog's checks, book them, deliver what waits, and beat; returns what went wrong.
+    """Run the checks, save their results, deliver notifications, send the heartbeat; return what went wrong.
 
-    A beat (a GET of `alerts.heartbeat_url`) says that all of it went well: its absence is the outside's alarm.
+    The heartbeat (a GET of `alerts.heartbeat_url`) is sent only if all of that succeeded: an external monitor alerts
+    when it is missing.
     """
     if _is_new(settings, now):
         print("there is no lake yet: start trace_ingest", file=sys.stderr)
@@ -45,14 +46,14 @@ def watch(settings: Settings, now: datetime, run_id: str) -> list[str]:
             wrong += _undelivered(result)
         except StateNotSavedError as error:
             wrong.append(_text(error))
-        except Exception as error:  # whatever it is, somebody must hear of it
+        except Exception as error:  # of any kind: it must be notified
             wrong.append(_text(error))
-            # Else Alertmanager would take them for resolved.
+            # Otherwise Alertmanager would resolve them.
             stands = resend.read(settings).alerts
             wrong += _undelivered(remind(stands, settings))
             resend.save(settings, stands, utc_now())
             break
-    # What is wrong with the book cannot stand in the book.
+    # A fault of the lake cannot be stored in the lake.
     itself = judge(BY_NAME["watchdog"], [Measured(None, len(wrong), "; ".join(wrong) or "well")], settings)
     file = resend.of_the_watchdog(settings)
     try:
@@ -70,7 +71,7 @@ def watch(settings: Settings, now: datetime, run_id: str) -> list[str]:
 
 
 def _is_new(settings: Settings, now: datetime) -> bool:
-    """There are no tables, and not for long: the first ingest makes them."""
+    """Whether there are no tables yet, and only for a short time: the first ingest creates them."""
     try:
         with time_limit(SECONDS / 4):
             if lake(settings).table_exists(CHECK_RESULTS.name):
@@ -80,7 +81,7 @@ def _is_new(settings: Settings, now: datetime) -> bool:
             first.parent.mkdir(parents=True, exist_ok=True)
             first.write_text(now.isoformat())
         since = datetime.fromisoformat(first.read_text())
-    except Exception:  # the checks meet the same, and people are told
+    except Exception:  # the checks fail in the same way and notify
         return False
     return now - since <= timedelta(minutes=settings.checks.ingest_silent_minutes)
 

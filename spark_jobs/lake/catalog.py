@@ -1,4 +1,4 @@
-"""The catalog `lake` without Spark: pyiceberg reads the books of a table, and small tables."""
+"""The catalog `lake` through pyiceberg, without Spark: snapshot properties, and tables that are small."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from spark_jobs.lake.damaged_files import DamagedTableError, damaged_file
 from spark_jobs.lake.tables import Table
 from spark_jobs.settings import CATALOG, Settings
 
-PROPERTY_PREFIX = "trace."  # what the names of our snapshot properties begin with
+PROPERTY_PREFIX = "trace."  # the prefix of this project's snapshot properties
 
 
 def lake(settings: Settings) -> Catalog:
@@ -43,10 +43,10 @@ def lake(settings: Settings) -> Catalog:
 
 
 class SqlLake(SqlCatalog):
-    """pyiceberg's catalog in a database, whose errors name the table and the file."""
+    """pyiceberg's SQL catalog, with errors that name the table and the metadata file."""
 
     def _convert_orm_to_iceberg(self, orm_table: IcebergTables) -> pyiceberg.table.Table:
-        # Not public, but all that load a table come through here, and it alone knows the file.
+        # Not public, but every load of a table passes here, and only here the metadata file is known.
         try:
             return super()._convert_orm_to_iceberg(orm_table)
         except (InvalidMetadataError, ValueError, FileNotFoundError) as error:
@@ -57,7 +57,7 @@ class SqlLake(SqlCatalog):
 
 
 def retry_commit() -> Retrying:
-    """Attempts of a commit with pyiceberg that another writer was before: load the table anew in each."""
+    """Retry a pyiceberg commit that conflicted with another writer; load the table again in each attempt."""
     return Retrying(
         retry=retry_if_exception_type((CommitFailedException, ValidationException)),
         stop=stop_after_attempt(10),
@@ -67,13 +67,13 @@ def retry_commit() -> Retrying:
 
 
 def head(settings: Settings, table: Table) -> int | None:
-    """The snapshot that main is at; None before the first commit."""
+    """The snapshot id of main; None before the first commit."""
     snapshot = lake(settings).load_table(table.name).current_snapshot()
     return snapshot.snapshot_id if snapshot else None
 
 
 def rewrites_since(settings: Settings, table: Table, snapshot_id: int | None) -> list[int]:
-    """The snapshots of main after that one which took rows away or changed them: neither appends nor compactions."""
+    """The snapshots of main after `snapshot_id` that deleted or changed rows: neither appends nor compactions."""
     metadata = lake(settings).load_table(table.name).metadata
     found = []
     for snapshot in ancestors_of(metadata.current_snapshot(), metadata):
@@ -99,7 +99,7 @@ def newest_summary(settings: Settings, table_name: str, name: str) -> dict[str, 
 
 
 def trace_properties(settings: Settings, table: str) -> dict[str, str]:
-    """Our properties (`trace.…`) of the newest snapshot on main that carries any; empty if none does.
+    """The properties `trace.…` of the newest snapshot on main that has any; empty if none has.
 
     Args:
         settings: where the catalog is.
@@ -113,7 +113,7 @@ def trace_properties(settings: Settings, table: str) -> dict[str, str]:
 def _newest_summary(
     metadata: pyiceberg.table.Table, wanted: Callable[[dict[str, str]], bool]
 ) -> dict[str, str]:
-    """Search back along main: some commits of Iceberg's own procedures carry nothing of ours."""
+    """Search the ancestors of main: commits of Iceberg's own procedures do not carry this project's properties."""
     snapshot = metadata.current_snapshot()
     while snapshot is not None:
         if snapshot.summary is not None and wanted(snapshot.summary.additional_properties):

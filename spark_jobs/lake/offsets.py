@@ -1,8 +1,8 @@
-"""How far each queue has been read; booked in the snapshot that holds the data.
+"""Committed offsets: how far each queue has been read, stored in the snapshot that holds the data (a checkpoint).
 
 The property `trace.offsets` of a snapshot of `raw.trace_messages` or `events.trace_records` is a
-JSON object: `<cluster>/<trace_topic>/<broker>/<queue_id>` to a `Position`. Progress and data are
-one commit, so neither can be there without the other.
+JSON object: `<cluster>/<trace_topic>/<broker>/<queue_id>` to a `Position`. Offsets and data are
+committed together, so neither can exist without the other.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ class Position:
     """Where the next read of a queue starts, and what the last message read looked like.
 
     Attributes:
-        next: the first offset not read yet.
-        epoch: life of the queue; rises when the queue was reset.
+        next: the first offset that was not read yet.
+        epoch: number of the queue's incarnation; raised when the queue is reset after its topic was recreated.
         store_time: of the last message read, ms; None if none was read yet.
         physical_offset: of the last message read, in the broker's commit log; None if unknown.
         crc: body CRC of the last message read.
@@ -90,12 +90,12 @@ def watermarks(positions: Positions) -> dict[str, int]:
 
 @dataclass(frozen=True)
 class CommittedOffsets:
-    """What the newest snapshot on main that carries books says.
+    """The committed offsets of a table: those of the newest snapshot on main that has them.
 
     Attributes:
         positions: per queue.
-        change_seq: the last published number (events only).
-        head: the snapshot that main was at when its books were read; a publication starts there.
+        change_seq: the last published change_seq (events only).
+        head: the snapshot id of main when the offsets were read; a publication starts there.
     """
 
     positions: Positions
@@ -104,12 +104,12 @@ class CommittedOffsets:
 
 
 def read_offsets(spark: SparkSession, settings: Settings, table: Table) -> CommittedOffsets:
-    """The books of a table's main branch: from the newest snapshot that carries them.
+    """Read the committed offsets of a table's main branch.
 
-    Compaction and the like write snapshots without books. Where no live snapshot has them, they
-    are rebuilt from the rows (and, for raw, the gaps), with `complete_to` at the last store time.
+    They are in the newest snapshot that has the property `trace.offsets`. Where no live snapshot has it, they are
+    rebuilt from the rows (and, for raw, from the ingest gaps), with `complete_to` at the last store time.
     """
-    # Read first: if main moves before the books are read, the publication is refused, never lost.
+    # Read first: if main moves before the offsets are read, the publication fails and is retried; nothing is lost.
     main = head(settings, table)
     summary = summary_with(settings, table, OFFSETS)
     if summary:
@@ -141,7 +141,7 @@ def _rebuilt(spark: SparkSession, table: Table) -> CommittedOffsets:
 
 
 def _add_gaps(spark: SparkSession, positions: Positions) -> None:
-    """A gap at the end of what was read counts as read."""
+    """Offsets of a recorded gap count as read."""
     for gap in spark.table(INGEST_GAPS.full_name).collect():
         queue = Queue(gap.cluster, gap.trace_topic, gap.broker, gap.queue_id)
         known = positions.get(queue, Position(next=0))
@@ -156,7 +156,7 @@ def _add_gaps(spark: SparkSession, positions: Positions) -> None:
 
 @dataclass(frozen=True)
 class Range:
-    """The offsets [start, end) of one life of a queue."""
+    """The offsets [start, end) of one epoch of a queue."""
 
     queue: Queue
     epoch: int
@@ -165,7 +165,7 @@ class Range:
 
     @property
     def condition(self) -> str:
-        """True for the rows of the range, in raw and in events alike."""
+        """SQL condition for the rows of the range, in raw and in events."""
         q = self.queue
         return (
             f"cluster = {quoted(q.cluster)} and trace_topic = {quoted(q.trace_topic)} and broker = {quoted(q.broker)} "
@@ -175,11 +175,11 @@ class Range:
 
 
 def quoted(text: str) -> str:
-    """The text as a literal of SQL."""
+    """The text as a SQL literal."""
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 def rows_in(frame: DataFrame, ranges: list[Range]) -> DataFrame:
-    """The rows of `frame` (raw or events) that lie in the ranges; none for no ranges."""
-    # As text: hundreds of ranges as columns are tens of thousands of calls into the JVM.
+    """The rows of `frame` (raw or events) in the ranges; no rows for no ranges."""
+    # As SQL text: hundreds of ranges as Column objects are tens of thousands of calls into the JVM.
     return frame.where(" or ".join(f"({each.condition})" for each in ranges) or "false")

@@ -1,8 +1,8 @@
-"""Write, audit, publish: a commit is made on a branch, checked there, then becomes main.
+"""Write–audit–publish: commit to an Iceberg branch, audit it there, then fast-forward main to it.
 
-`fast_forward` is a compare-and-set: it succeeds only if main is still where the branch started, and
-the branch starts where main was when the plan read its books. That, and no lock, keeps two writers
-from doubling rows.
+`fast_forward` is a compare-and-set: it succeeds only if main is still at the snapshot that the branch was created from,
+which is the one that the plan read its committed offsets from. No lock is needed: of two concurrent writers one gets
+`PublishConflictError`, so no row is written twice. This makes ingest and merge exactly once and idempotent.
 """
 
 from __future__ import annotations
@@ -24,26 +24,26 @@ _MADE = "%Y%m%d%H%M%S"
 
 
 class PublishConflictError(Exception):
-    """Another writer published first; nothing of ours is on main. Plan again from the new main."""
+    """Another writer published first; nothing of this publication is on main. Plan again from the new main."""
 
 
 class AuditError(Exception):
-    """What stands on the branch is not what was planned; it was not published."""
+    """The branch does not hold what was planned; it was not published."""
 
 
 @contextmanager
 def branch(spark: SparkSession, table: Table, purpose: str, base: int | None) -> Iterator[str]:
-    """A branch for one publication, from the snapshot that the plan was made on; dropped at the end.
+    """Create a branch for one publication at the snapshot that the plan was made from; drop it at the end.
 
-    A branch that a killed process leaves behind hides nothing; maintenance drops it when it is old, which
-    its name tells. (A ref that Iceberg expires by itself is as old as its snapshot: a new branch from a main
-    that has stood still would be gone before it is written.)
+    A branch that a killed process leaves behind does no harm; maintenance drops it once it is old, by the time in its
+    name. Iceberg's own `max-ref-age-ms` is not used: it counts from the snapshot, so a new branch of a table without
+    recent commits would expire before it is written.
 
     Args:
         spark: the session.
         table: the table to publish to.
-        purpose: begins the branch's name.
-        base: `CommittedOffsets.head` of the books that the plan was made from.
+        purpose: the prefix of the branch's name.
+        base: `CommittedOffsets.head` of the offsets that the plan was made from.
 
     Raises:
         PublishConflictError: the table had no snapshot to start from. It has one now: plan again.
@@ -60,7 +60,7 @@ def branch(spark: SparkSession, table: Table, purpose: str, base: int | None) ->
 
 
 def made_at(branch_name: str) -> datetime | None:
-    """When a branch of `branch` was made; None for any other one."""
+    """When a branch that `branch` created was created; None for any other branch."""
     parts = branch_name.split("_")
     try:
         return datetime.strptime(parts[-2], _MADE).replace(tzinfo=UTC)
@@ -69,12 +69,12 @@ def made_at(branch_name: str) -> datetime | None:
 
 
 def drop_branch(spark: SparkSession, table: str, name: str) -> None:
-    """Drop a branch, if it is there, of a table by its full name."""
+    """Drop a branch of a table, by the table's full name, if it exists."""
     _move_refs(spark, f"alter table {table} drop branch if exists {name}")
 
 
 def append(rows: DataFrame, table: Table, branch_name: str, properties: dict[str, str]) -> None:
-    """Append rows to a branch in one commit that carries the properties; no rows is a commit too."""
+    """Append rows to a branch in one commit with these snapshot properties; zero rows are committed too."""
     writer = (
         rows.select(*table.column_names).write.format("iceberg").mode("append").option("branch", branch_name)
     )
@@ -85,7 +85,7 @@ def append(rows: DataFrame, table: Table, branch_name: str, properties: dict[str
 
 @contextmanager
 def commit_with_properties(spark: SparkSession, properties: dict[str, str]) -> Iterator[None]:
-    """Within it, the snapshot of every MERGE, INSERT and DELETE carries the properties."""
+    """Within the block every MERGE, INSERT and DELETE commits a snapshot with these properties."""
     conf = {f"spark.sql.iceberg.snapshot-property.{key}": value for key, value in properties.items()}
     for key, value in conf.items():
         spark.conf.set(key, value)
@@ -101,7 +101,7 @@ def on_branch(spark: SparkSession, table: Table, branch_name: str) -> DataFrame:
 
 
 def fast_forward(spark: SparkSession, table: str, branch_name: str) -> None:
-    """Make the branch's head the head of main; a table without a main gets one.
+    """Fast-forward main to the head of the branch; a table without a main gets one.
 
     Args:
         spark: the session.
@@ -120,9 +120,9 @@ def fast_forward(spark: SparkSession, table: str, branch_name: str) -> None:
 
 
 def _move_refs(spark: SparkSession, statement: str) -> None:
-    """Run a statement that makes, moves or drops a branch, again if another commit came between.
+    """Run a statement that creates, moves or drops a branch; retry on a commit conflict.
 
-    Each attempt looks at main anew, so a fast-forward stays a compare-and-set.
+    Each attempt reads main again, so a fast-forward stays a compare-and-set.
     """
     for attempt in retry_commit():
         with attempt:
@@ -130,9 +130,9 @@ def _move_refs(spark: SparkSession, statement: str) -> None:
 
 
 def retry_commit() -> Retrying:
-    """Attempts of a commit that Iceberg does not try again by itself, or not often enough, as another one came between.
+    """Retry a commit that failed with CommitFailedException because of a concurrent commit; it has changed nothing.
 
-    It fails with CommitFailedException then, having changed nothing; each attempt must look at the table anew.
+    Iceberg does not retry such a commit, or not often enough. Each attempt must read the table again.
     """
     return Retrying(
         retry=retry_if_exception(_is_conflict),
@@ -147,7 +147,7 @@ def _is_conflict(error: BaseException) -> bool:
 
 
 def retry_on_conflict() -> Retrying:
-    """Call the whole of plan, write, audit, publish again when another writer was first, be it on the branch."""
+    """Repeat plan, write, audit and publish as a whole when another writer published or committed first."""
     return Retrying(
         retry=retry_if_exception(
             lambda error: isinstance(error, PublishConflictError) or _is_conflict(error)

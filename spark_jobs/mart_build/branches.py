@@ -1,6 +1,6 @@
-"""The branch that a build writes: every audited table has one of the same name.
+"""The branch that a build writes to: every audited table gets one of the same name.
 
-Spark writes; what there is, pyiceberg tells: it starts no query for it.
+Spark writes the branches; pyiceberg reads the metadata, without a Spark query.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from spark_jobs.lake import publish
 from spark_jobs.lake.session import CATALOG
 
 PREFIX = "build_"
-# Where the audited tables of the models are, and where those of one run.
+# The namespaces of audited tables, and the one of the tables that exist during one run only.
 NAMESPACES = ("intermediate", "marts")
 OF_ONE_RUN = "changes"
 _WAP_BRANCH = "spark.wap.branch"
@@ -25,9 +25,9 @@ _WAP_BRANCH = "spark.wap.branch"
 
 @contextmanager
 def writing_to(spark: SparkSession, branch: str, properties: dict[str, str]) -> Iterator[None]:
-    """Within it, tables with `write.wap.enabled` are written and read on the branch, where they have it.
+    """Within the block, tables with `write.wap.enabled` are read from and written to the branch, where it exists.
 
-    Every commit carries the properties. A new table gets the branch with its first write.
+    Every commit has these snapshot properties. A new table gets the branch with its first write.
     """
     with publish.commit_with_properties(spark, properties):
         spark.conf.set(_WAP_BRANCH, branch)
@@ -38,16 +38,16 @@ def writing_to(spark: SparkSession, branch: str, properties: dict[str, str]) -> 
 
 
 def heads(catalog: Catalog, table: str) -> dict[str, int]:
-    """Branch to snapshot id of a table (`marts.<name>`); no main if nothing was published yet."""
+    """Branch name to snapshot id of a table (`marts.<name>`); without main before the first publication."""
     refs = catalog.load_table(table).metadata.refs
     return {name: r.snapshot_id for name, r in refs.items() if r.snapshot_ref_type == SnapshotRefType.BRANCH}
 
 
 def create(spark: SparkSession, catalog: Catalog, tables: list[str], branch: str) -> None:
-    """Start the branch at main in every table that has been published before.
+    """Create the branch at main in every table that was published before.
 
-    Iceberg would do so by itself with the first write, but then counts the totals of the snapshot's
-    summary (`total-records`) from zero.
+    Iceberg would create it with the first write, but then counts the totals in the snapshot summary (`total-records`)
+    from zero.
     """
     for table in tables:
         if "main" in heads(catalog, table):
@@ -62,7 +62,7 @@ def is_on_main(catalog: Catalog, table: str, snapshot_id: int) -> bool:
 
 
 def drop_all(spark: SparkSession, catalog: Catalog, tables: list[str]) -> None:
-    """Drop every branch that a build made, of this run or left over from one that died."""
+    """Drop every branch of a build, of this run or of a run that was killed."""
     for table in tables:
         for branch in heads(catalog, table):
             if branch.startswith(PREFIX):

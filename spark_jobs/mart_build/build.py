@@ -1,4 +1,4 @@
-"""One run of the marts: roll forward, build and test on a branch, publish what passed."""
+"""One build of the marts: finish an interrupted publication, build and test on a branch, publish if all passed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from spark_jobs.mart_build.inputs import DBT_PROJECT, Inputs
 
 
 def recover(spark: SparkSession, catalog: Catalog) -> list[str]:
-    """Finish what an earlier run left: its publications, then its branches; returns the publications."""
+    """Finish the publications of an earlier run that was killed and drop its branches; return the publication ids."""
     finished = publication.roll_forward(spark, catalog)
     _clear(spark, catalog)
     return finished
@@ -34,16 +34,16 @@ def build_and_publish(
 ) -> Build:
     """Build and test on a branch of every mart, and publish if all passed.
 
-    After a failure main stands as it was. The branch is gone in either case.
+    After a failure main is unchanged. The branches are dropped in either case.
 
     Args:
         spark: the session.
-        catalog: the same tables without Spark.
-        inputs: what the build is a function of.
+        catalog: the same catalog through pyiceberg.
+        inputs: the inputs of the build.
         state: folder for everything that dbt writes.
         project: the dbt project.
-        run_id: stands in the snapshots that are published.
-        audit: looks at the build and its branch, and returns what forbids to publish it.
+        run_id: written to the snapshots that are published.
+        audit: checks the build and its branch; returns the reasons not to publish it.
         first: changes the tables on the branch before the models are built.
 
     Raises:
@@ -70,7 +70,7 @@ def _clear(spark: SparkSession, catalog: Catalog) -> None:
 
 
 def row_counts(catalog: Catalog, tables: list[str]) -> dict[str, int]:
-    """Rows of each table's main, from the snapshot's own count."""
+    """Number of rows of each table on main, from the snapshot summary."""
     counts = {}
     for table in tables:
         last = catalog.load_table(table).current_snapshot()

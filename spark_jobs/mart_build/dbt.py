@@ -1,4 +1,4 @@
-"""Run dbt in this process, on the job's Spark session."""
+"""Run dbt in this process, on the Spark session of the job."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from spark_jobs.process import interrupts, jvm
 
 @dataclass(frozen=True)
 class Node:
-    """What became of one model, seed or test: dbt's status, its message, seconds; of a test, the rows that failed it."""
+    """The result of one model, seed or test: dbt's status, message, seconds and, for a test, the number of failing rows."""
 
     name: str
     kind: str
@@ -31,9 +31,9 @@ class Node:
 
 @dataclass(frozen=True)
 class Build:
-    """A run of dbt: its nodes, the tables it wrote (`marts.<name>`), an error that stopped it whole.
+    """The result of a dbt command: its nodes, the tables it wrote (`marts.<name>`), and the error that stopped it, if any.
 
-    `refused`: what integrity checks found that forbids to publish it.
+    `refused`: failed integrity checks, which prevent its publication.
     """
 
     nodes: list[Node]
@@ -57,13 +57,13 @@ def dbt(command: str, inputs: Inputs, state: Path, project: Path = DBT_PROJECT, 
 
     Args:
         command: dbt's subcommand.
-        inputs: become the vars.
+        inputs: passed as vars.
         state: folder for everything that dbt writes; nothing is written into the project.
         project: the dbt project.
-        *args: more of dbt's options.
+        *args: further options of dbt.
 
     Raises:
-        JvmDiedError: the Spark JVM has died meanwhile.
+        JvmDiedError: the Spark JVM has died.
     """
     started = time.monotonic()
     result = dbtRunner().invoke(
@@ -74,7 +74,7 @@ def dbt(command: str, inputs: Inputs, state: Path, project: Path = DBT_PROJECT, 
             *args,
         ]
     )
-    # dbt takes both for failures of its nodes.
+    # dbt reports both as failures of its nodes.
     interrupts.raise_if_requested()
     jvm.raise_if_died()
     results = getattr(result.result, "results", None) or []
@@ -94,7 +94,7 @@ def dbt(command: str, inputs: Inputs, state: Path, project: Path = DBT_PROJECT, 
         for r in results
         if r.node.resource_type == "model" and r.node.config.materialized == "audited_table"
     ]
-    # A failed node is no exception; an exception means that dbt did not get as far as its nodes.
+    # A failed node raises no exception; an exception means that dbt stopped before it ran its nodes.
     error = str(result.exception) if result.exception else None
     if not nodes and error is None and not result.success:
         error = f"dbt {command} ran nothing; see {state / 'logs' / 'dbt.log'}"
@@ -102,5 +102,5 @@ def dbt(command: str, inputs: Inputs, state: Path, project: Path = DBT_PROJECT, 
 
 
 def build(inputs: Inputs, state: Path, project: Path = DBT_PROJECT) -> Build:
-    """Build every model and run every data test, each as soon as what it reads is there."""
+    """Run `dbt build` without unit tests: every model, seed and data test, in order of dependency."""
     return dbt("build", inputs, state, project, "--exclude-resource-type", "unit_test")

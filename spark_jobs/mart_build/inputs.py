@@ -1,4 +1,4 @@
-"""What a build of the marts is a function of: the records up to a change_seq, watermarks, limits."""
+"""The inputs of a build of the marts: the records up to a change_seq, the watermarks, the limits."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from spark_jobs.lake.offsets import RUN_ID, CommittedOffsets, watermarks
 from spark_jobs.settings import PROJECT, Limits, Settings
 
 DBT_PROJECT = PROJECT / "dbt_project"
-# The limits that the models name; the others belong to the decoder.
+# The limits that the models use; the others belong to the decoder.
 _MODEL_LIMITS = (
     "grace_seconds",
     "consume_timeout_seconds",
@@ -26,17 +26,17 @@ CHANGE_SEQ_TO = "trace.change_seq_to"
 WATERMARKS = "trace.watermarks"
 DEFINITIONS = "trace.definitions"
 PUBLICATION = "trace.publication"
-# Every publication moves all tables, so one of them tells of it.
+# Every publication moves all tables, so the properties of one of them are enough.
 _ONE_OF_THE_MARTS = "marts.fct_messages"
 
 
 @dataclass(frozen=True)
 class Published:
-    """What the marts that readers see are a function of.
+    """The inputs of the published marts.
 
     Attributes:
         change_seq_to: the last change_seq of events that was read.
-        watermarks: cluster to its watermark, as text that sorts.
+        watermarks: cluster to its watermark, as sortable text.
         definitions: digest of the models and limits.
     """
 
@@ -46,7 +46,7 @@ class Published:
 
     @classmethod
     def of(cls, settings: Settings) -> Published | None:
-        """As main of the marts says; None before the first publication."""
+        """Read from main of the marts; None before the first publication."""
         summary = newest_summary(settings, _ONE_OF_THE_MARTS, DEFINITIONS)
         if not summary:
             return None
@@ -60,11 +60,11 @@ class Inputs:
     Attributes:
         change_seq_to: the last change_seq of events that is read.
         watermarks: cluster to the time up to which its traces are complete, ms.
-        limits: the limits that the definitions name.
+        limits: the limits of the definitions.
         definitions: digest of the models and limits.
-        change_seq_from: the build takes up what came after it; None for a full refresh.
-        kept_from: retention has dropped the records that were stored before; a full refresh keeps the published rows
-            of these. None: nothing was dropped, or nothing is published that could be kept.
+        change_seq_from: the build reads records after it; None for a full refresh.
+        kept_from: retention has dropped the records stored before this time; a full refresh keeps their published
+            rows. None if nothing was dropped, or nothing is published.
     """
 
     change_seq_to: int
@@ -84,10 +84,10 @@ class Inputs:
         kept_from: datetime | None = None,
         full_refresh: bool = False,
     ) -> Inputs | None:
-        """The inputs for what events holds now; None if nothing was merged yet.
+        """The inputs for the present state of events; None if nothing was merged yet.
 
-        The build is a full refresh where that is asked for, where nothing is published, where models or limits changed since,
-        and where a watermark went back or away: then rows are to be judged otherwise that no new record touches.
+        The build is a full refresh if it is requested, if nothing is published, if models or limits have changed, or if
+        a watermark moved back or disappeared: then the state of rows changes that no new record touches.
         """
         if not events.change_seq:
             return None
@@ -104,22 +104,22 @@ class Inputs:
 
     @classmethod
     def over_all(cls, published: Published, limits: Limits) -> Inputs:
-        """The inputs under which the published marts, all rows of them, would be built."""
+        """The inputs that a full refresh of the published marts would have."""
         marks = {cluster: _ms(mark) for cluster, mark in published.watermarks.items()}
         return cls(published.change_seq_to, marks, limits, published.definitions)
 
     @property
     def marks(self) -> dict[str, str]:
-        """The watermarks as the models read them."""
+        """The watermarks in the format of the models."""
         return {cluster: _utc(ms) for cluster, ms in sorted(self.watermarks.items())}
 
     def adds_nothing_to(self, published: Published | None) -> bool:
-        """Whether the marts that readers see are those of these inputs."""
+        """Whether the published marts were built from these inputs."""
         return published == Published(self.change_seq_to, self.marks, self.definitions)
 
     @property
     def dbt_vars(self) -> dict[str, object]:
-        """The vars of dbt_project (macros/run_inputs.sql, macros/changes.sql, int_watermarks)."""
+        """The vars of the dbt project (macros/run_inputs.sql, macros/changes.sql, int_watermarks)."""
         return {
             "change_seq_from": self.change_seq_from,
             "change_seq_to": self.change_seq_to,
@@ -129,7 +129,7 @@ class Inputs:
         }
 
     def snapshot_properties(self, publication_id: str, run_id: str) -> dict[str, str]:
-        """What each published snapshot says of where it comes from."""
+        """The properties of each published snapshot."""
         return {
             CHANGE_SEQ_TO: str(self.change_seq_to),
             WATERMARKS: json.dumps(self.marks, separators=(",", ":")),
@@ -140,7 +140,7 @@ class Inputs:
 
 
 def digest(project: Path, limits: Limits) -> str:
-    """Of everything but records and watermarks that the models' tables depend on: the project's files and the limits."""
+    """A digest of the files of the dbt project and of the limits: all inputs but records and watermarks."""
     found = hashlib.sha256(json.dumps(_model_limits(limits)).encode())
     for file in sorted(project.rglob("*.*")):
         if file.suffix in (".sql", ".csv", ".yml"):

@@ -1,6 +1,6 @@
-"""One build of the marts at a time on this machine: builds share the tables of `lake.changes` and dbt's target folder.
+"""A lock: one build of the marts at a time on this machine, as builds share `lake.changes` and dbt's target folder.
 
-Under Airflow the pool `lake_marts` sees to that already; this is for jobs that are started by hand.
+Under Airflow the pool `lake_marts` does the same; the lock is for jobs that are started by hand or by `dags test`.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ SAY_SECONDS = 60.0
 
 @contextmanager
 def one_build(home: Path, job: str) -> Iterator[None]:
-    """Wait until no other build runs, and keep others waiting; says whom it waits for.
+    """Acquire the lock; while it waits, print who holds it.
 
-    A build that was killed keeps nobody waiting: its lock ends with its process.
+    The kernel releases the lock of a killed process.
 
     Args:
         home: `TRACE_HOME`.
-        job: what others are told they wait for.
+        job: name of the holder, shown to those who wait.
 
     Raises:
         OSError: the lock file cannot be created.

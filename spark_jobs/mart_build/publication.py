@@ -1,7 +1,7 @@
-"""Make the branches of all marts main, together: all of them in the end, whatever dies on the way.
+"""Publish the branches of all marts together: fast-forward main of every table, also after a crash in between.
 
-The list of what is to be published is written to `lake.ops.publications` before the first table
-moves. A run that finds a list that was not finished moves the rest first.
+The list of tables, branches and snapshots is written to `lake.ops.publications` before the first table is published. A
+later run that finds an unfinished list publishes the rest first (roll forward).
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ def publish(
     """Publish the branch of every table.
 
     Raises:
-        AuditError: a table has no such branch, as when another run dropped it.
-        PublishConflictError: another run published since the branch was made; nothing of ours is on main.
+        AuditError: the branch of a table is missing, for example because another run dropped it.
+        PublishConflictError: another run published since the branch was created; nothing of this one is on main.
     """
     heads = [branches.heads(catalog, table).get(branch) for table in tables]
     if missing := [table for table, head in zip(tables, heads, strict=True) if head is None]:
@@ -48,11 +48,11 @@ def publish(
 
 
 def roll_forward(spark: SparkSession, catalog: Catalog) -> list[str]:
-    """Finish the publications that a run left unfinished; returns their ids.
+    """Finish unfinished publications; return their ids.
 
     Raises:
-        PublishConflictError: a publication can no longer be finished, as another was published since. Where
-            none of its tables is on main its rows are deleted first, so the next run starts clean.
+        PublishConflictError: a publication can no longer be finished, as another one was published since. If none of
+            its tables is on main, its rows are deleted first, so that the next run starts from scratch.
     """
     unfinished: dict[str, list[Row]] = defaultdict(list)
     rows = (

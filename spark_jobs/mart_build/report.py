@@ -1,4 +1,4 @@
-"""What the marts job tells people."""
+"""The output of the marts job."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def reading(inputs: Inputs) -> None:
 
 
 def published(built: Build, rows: dict[str, int], seconds: float) -> None:
-    """Print a line a mart (rows, seconds) and a total."""
+    """Print one line per mart (rows, seconds) and a total."""
     spent = {node.name: node.seconds for node in built.nodes}
     table = Table(title="published", title_justify="left")
     for heading in ("mart", "rows", "seconds"):
@@ -59,7 +59,7 @@ def published(built: Build, rows: dict[str, int], seconds: float) -> None:
 
 
 def tested(done: Build | None) -> None:
-    """Print what failed of the tests of all rows."""
+    """Print the failed tests of the full history."""
     if done is None:
         _console.print(
             "no marts of these models and limits are published: the next build makes and tests all rows"
@@ -76,7 +76,7 @@ def tested(done: Build | None) -> None:
 
 
 def refused(built: Build, state: str) -> None:
-    """Print what failed, and that readers see the marts as they were."""
+    """Print what failed, and that the published marts are unchanged."""
     table = Table(title="not published: the marts are as they were", title_justify="left", show_lines=True)
     for heading in ("what", "kind", "status", "message"):
         table.add_column(heading)

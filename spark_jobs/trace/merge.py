@@ -1,4 +1,4 @@
-"""Merge decoded records into events: insert-only, by place, on a branch."""
+"""Merge decoded records into events: an idempotent, insert-only MERGE by record key, on a branch."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from spark_jobs.settings import Limits
 from spark_jobs.trace.decode import DECODER_VERSION, decode
 from spark_jobs.trace.layouts import RECORD_SEPARATOR
 
-# An epoch that ended is read to its end, wherever that was.
+# An epoch that has ended is merged to its end.
 _END_OF_EPOCH = 2**62
 
 MESSAGE_KEY = ["cluster", "trace_topic", "broker", "queue_id", "epoch", "queue_offset"]
@@ -34,7 +34,7 @@ RECORD_KEY = [*MESSAGE_KEY, "record_index"]
 
 
 def pending(raw: Positions, events: Positions) -> list[Range]:
-    """The offsets that are in raw and not yet in events, epoch by epoch."""
+    """The offsets that are in raw and not yet in events, per epoch."""
     ranges = []
     for queue, position in sorted(raw.items()):
         done = events.get(queue, Position(next=0))
@@ -48,9 +48,9 @@ def pending(raw: Positions, events: Positions) -> list[Range]:
 
 @dataclass(frozen=True)
 class Part:
-    """Where messages of one queue and day are: their offsets, first and last.
+    """The first and last offset of the messages of one queue and one day.
 
-    `day` is that of the store time, UTC; None for messages that could not be taken apart, which have no time.
+    `day` is the day of the store time, UTC; None for messages that could not be parsed, which have no store time.
     """
 
     cluster: str
@@ -64,7 +64,7 @@ class Part:
 
     @property
     def condition(self) -> str:
-        """True for the rows `t` of the part, in literals: Iceberg reads no file that cannot hold one."""
+        """SQL condition for the rows `t` of the part, in literals, so that Iceberg prunes all other files."""
         names = [f"t.{name} = {quoted(getattr(self, name))}" for name in ("cluster", "trace_topic", "broker")]
         stored = "t.store_time is null"
         if self.day is not None:
@@ -80,7 +80,7 @@ class Part:
 
 
 def parts_of(messages: DataFrame) -> list[Part]:
-    """The parts that the messages lie in."""
+    """The parts that contain the messages."""
     day = F.to_date("store_time").alias("day")
     rows = (
         messages.groupBy(*MESSAGE_KEY[:-1], day)
@@ -92,14 +92,14 @@ def parts_of(messages: DataFrame) -> list[Part]:
 
 
 def same_key(parts: list[Part], place: list[str] = RECORD_KEY) -> str:
-    """The condition that the rows `t` of the table and `s` of the batch are one record (of `MESSAGE`: one message)."""
+    """SQL condition: row `t` of the table and row `s` of the batch have the same key (`RECORD_KEY` or `MESSAGE_KEY`)."""
     return " and ".join(f"t.{name} = s.{name}" for name in place) + (
         f" and ({' or '.join(f'({part.condition})' for part in parts)})"
     )
 
 
 def rows_of(messages: DataFrame, limits: Limits, change_seq: int) -> DataFrame:
-    """The rows of `events.trace_records` that the messages give, in a commit of that number."""
+    """Decode the messages into rows of `events.trace_records` with this `change_seq`."""
     return decode(messages, limits).withColumns(
         {"decoder_version": F.lit(DECODER_VERSION), "change_seq": F.lit(change_seq).cast("bigint")}
     )
@@ -113,14 +113,14 @@ def merge(
     limits: Limits,
     run_id: str,
 ) -> int:
-    """Decode the messages of `ranges` and publish their records with the positions of raw.
+    """Decode the messages of `ranges` and publish their records with the committed offsets of raw.
 
-    With no new message the positions alone are published, so that the watermark moves on;
-    `change_seq` rises only with records. Returns the number of records.
+    Without new messages only the offsets are published, so that the watermark advances; `change_seq` rises only with
+    records. Returns the number of records.
 
     Raises:
-        publish.PublishConflictError: another merge was first.
-        publish.AuditError: the branch does not hold what the messages hold.
+        publish.PublishConflictError: another merge published first.
+        publish.AuditError: the branch does not hold the records of the messages.
     """
     messages = rows_in(spark.table(RAW.full_name), ranges)
     parts = parts_of(messages)
@@ -154,16 +154,16 @@ def _insert(
 
 
 def least_records() -> Column:
-    """How many records a message of raw gives at the least: the pieces of its body, or one for a bad body."""
+    """The minimum number of records of a message of raw: the pieces of its body, or one for a bad body."""
     pieces = F.size(F.array_remove(F.split(F.col("body").cast("string"), RECORD_SEPARATOR), ""))
     return F.when(F.col("body_error").isNull(), pieces).otherwise(1)
 
 
 def _audit(spark: SparkSession, messages: DataFrame, branch: str, ranges: list[Range]) -> int:
-    """Count the records on the branch against the separators in the bodies; returns the count.
+    """Compare the records on the branch with the separators in the bodies; return the number of records.
 
-    A glued record is one more row than there are pieces, so rows may exceed pieces, never fall
-    short; and no place may be there twice.
+    A glued record gives more rows than pieces, so there may be more rows than pieces but never fewer, and no record
+    key may occur twice.
     """
     stated = messages.select(least_records().alias("pieces")).agg(
         F.coalesce(F.sum("pieces"), F.lit(0)), F.count_if(F.col("pieces") > 0)

@@ -1,7 +1,7 @@
-"""Decode messages anew and replace the records of those that the decoder now reads otherwise.
+"""Replay: decode messages again and replace the records of messages whose result has changed.
 
-It replaces by message: where a record that was glued becomes two, every later index of its message moves.
-A message whose records come out the same keeps its rows, with their `decoder_version` and `change_seq`.
+Records are replaced per message: where a glued record becomes two, every later index of the message changes. A message
+with the same records keeps its rows, with their `decoder_version` and `change_seq`.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from spark_jobs.trace.merge import MESSAGE_KEY, RECORD_KEY, Part, parts_of, pend
 
 @dataclass(frozen=True)
 class Replayed:
-    """What a replay did to the messages of one day, or would do.
+    """The result of a replay of one day, or of its dry run.
 
     Attributes:
-        day: of the messages' store time, UTC.
-        messages: how many were decoded anew.
-        changed: how many of them have other records now; only these were replaced.
-        before: number of records of the changed messages that were there.
-        after: number of records that stand in their place.
-        invalid_before: how many of `before` were Invalid.
-        invalid_after: how many of `after` are Invalid.
+        day: of the store time, UTC.
+        messages: number of messages decoded.
+        changed: number of messages whose records have changed; only these are replaced.
+        before: number of old records of the changed messages.
+        after: number of new records of the changed messages.
+        invalid_before: Invalid records in `before`.
+        invalid_after: Invalid records in `after`.
     """
 
     day: date
@@ -46,12 +46,12 @@ class Replayed:
 def days_between(
     spark: SparkSession, start: datetime, end: datetime, among: DataFrame | None = None
 ) -> list[tuple[datetime, datetime]]:
-    """Per day that has messages stored in [start, end), the part of the day that lies in it; UTC, without a zone.
+    """Per day with messages stored in [start, end), the part of the day in that interval; UTC, naive.
 
-    With `among` (rows of raw) only days of its messages.
+    With `among` (rows of raw) only the days of those messages.
     """
     stored = (spark.table(RAW.full_name) if among is None else among).where(_stored(start, end))
-    # Dates, for Python would shift timestamps to the zone of this machine.
+    # Dates: Python would convert timestamps to the time zone of this machine.
     days = stored.select(F.to_date("store_time").alias("day")).distinct().orderBy("day").collect()
     midnights = [datetime.combine(row.day, time.min) for row in days]
     return [(max(midnight, start), min(midnight + timedelta(days=1), end)) for midnight in midnights]
@@ -67,21 +67,21 @@ def replay(
     dry_run: bool = False,
     among: DataFrame | None = None,
 ) -> Replayed:
-    """Replace, in one commit, what messages stored in [start, end) give now; messages not merged yet are left out.
+    """Replace, in one commit, the changed records of messages stored in [start, end); unmerged messages are left out.
 
     Args:
         spark: the session.
-        start: the first store time, UTC, without a zone.
-        end: the store time after the last one; of the same day as `start`.
-        events: the books of events that the plan is made from.
+        start: first store time, UTC, naive.
+        end: store time to stop before; of the same day as `start`.
+        events: committed offsets of events that the plan is made from.
         limits: how far `event_time` may be from `store_time`.
-        run_id: stands in the snapshot that is published.
+        run_id: written to the snapshot that is published.
         dry_run: count what would change and change nothing.
-        among: only messages whose places (columns `MESSAGE`) stand here; None: all.
+        among: only messages with these keys (columns `MESSAGE_KEY`); None for all.
 
     Raises:
-        publish.PublishConflictError: another writer was first.
-        publish.AuditError: the branch does not hold what the messages give.
+        publish.PublishConflictError: another writer published first.
+        publish.AuditError: the branch does not hold the records that the messages decode to.
     """
     messages = rows_in(spark.table(RAW.full_name), pending(events.positions, {})).where(_stored(start, end))
     if among is not None:
@@ -112,10 +112,10 @@ def _stored(start: datetime, end: datetime) -> str:
 
 
 def _changed(messages: DataFrame, old: DataFrame, new: DataFrame) -> DataFrame:
-    """The messages whose old records are not the new ones, with the counts of both; one row a message.
+    """The messages whose old and new records differ, with the counts of both; one row per message.
 
-    Each record's hash covers its place, so two equal sets of records cancel out under exclusive or; so would a
-    record that stands there thrice, which the counts tell.
+    The hash of a record covers its key, so equal sets of records cancel out under exclusive or. A record that occurs
+    three times would cancel out too; the counts detect it.
     """
 
     def side(records: DataFrame, name: str) -> DataFrame:
@@ -145,7 +145,7 @@ def _changed(messages: DataFrame, old: DataFrame, new: DataFrame) -> DataFrame:
             F.max(F.col("side") == "raw").alias("is_in_raw"),
             *[count.alias(name) for name, count in counts.items()],
         )
-        # Records whose message raw no longer holds stay as they are.
+        # Records whose message is no longer in raw are not changed.
         .where("is_in_raw and (difference != 0 or before != after)")
         .drop("difference", "is_in_raw")
     )
@@ -159,7 +159,7 @@ def _counted(day: date, messages: DataFrame, changed: DataFrame) -> Replayed:
 
 
 def _record_replaced(spark: SparkSession, before: DataFrame, change_seq: int) -> None:
-    """Say which records will be gone; booked first, so that a crash in between costs the models work, never truth."""
+    """Record the old rows in `ops.replaced_records` before they are replaced, so that the models see them after a crash."""
     before.withColumn("change_seq", F.lit(change_seq).cast("bigint")).select(
         *REPLACED_RECORDS.column_names
     ).createOrReplaceTempView("replaced")
@@ -177,7 +177,7 @@ def _replace(
     branch: str,
     properties: dict[str, str],
 ) -> None:
-    """One MERGE: places that are no more are deleted, the others written anew."""
+    """One MERGE: delete record keys that no longer exist, insert or update the others."""
     gone = before.select(*RECORD_KEY).join(after.select(*RECORD_KEY), RECORD_KEY, "left_anti")
     source = after.withColumn("is_gone", F.lit(False)).unionByName(
         gone.withColumn("is_gone", F.lit(True)), allowMissingColumns=True
@@ -197,7 +197,7 @@ def _replace(
 
 
 def _audit(messages: DataFrame, written: DataFrame, new: DataFrame) -> None:
-    """Every message has on the branch the records that it decodes to."""
+    """Check that the branch holds, for every message, the records that it decodes to."""
     if wrong := _changed(messages, written, new).count():
         raise publish.AuditError(
             f"{EVENTS.full_name}: on the branch {wrong} messages have other records than they decode to. "
