@@ -1,1 +1,1 @@
-"""From results of checks to people: which faults stand, who was told, and that it is over."""
+"""From check results to notifications: which alerts are open, which sinks were notified, and when they are resolved."""

@@ -1,4 +1,4 @@
-"""Alerts as a function of what checks found: opened once, resolved once."""
+"""Alerts as a function of check results: opened once, resolved once."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from spark_jobs.checks.formatting import printable
 from spark_jobs.checks.titles import title
 from spark_jobs.settings import MaintenanceWindow, Settings
 
-# Two runs may differ by so much in what time it is.
+# The clocks of two runs may differ by this much.
 SKEW = timedelta(minutes=30)
 
 
 @dataclass(frozen=True)
 class Alert:
-    """A fault, from its first failure to its end: a row of `lake.ops.alerts`, whose columns these are.
+    """An alert, from the first failure to its resolution: a row of `lake.ops.alerts` with these columns.
 
-    `kind` is its column `class`. `summary` is the title, `value` and `threshold` are those of the newest failure, in the
+    `kind` is the column `class`. `summary` is the title; `value` and `threshold` are those of the newest failure, in the
     unit of the check.
     """
 
@@ -55,18 +55,18 @@ class Alert:
 
     @property
     def known_at(self) -> datetime:
-        """When the newest evaluation said so."""
+        """The time of the newest evaluation."""
         return self.resolved_at or self.last_seen_at
 
     def waits_for(self, sink: str) -> bool:
-        """The sink has still to take the alert, or the end of one that it took."""
+        """Whether the sink must still be sent the alert, or the resolution of an alert that it was sent."""
         if self.is_open:
             return self.announced and sink not in self.opened_sent_to
         return sink in self.opened_sent_to and sink not in self.resolved_sent_to
 
 
 def identity(evaluation: Evaluation, result: Result, environment: str) -> str:
-    """Of one fault, whenever and by whichever run it is found."""
+    """The identity of an alert: the same for every run that finds the same fault."""
     parts = (environment, evaluation.check.table, evaluation.check.name, result.entity)
     return ":".join(part for part in parts if part is not None)
 
@@ -74,11 +74,11 @@ def identity(evaluation: Evaluation, result: Result, environment: str) -> str:
 def advance(
     alerts: Sequence[Alert], evaluations: Iterable[Evaluation], settings: Settings, now: datetime
 ) -> list[Alert]:
-    """The alerts after some checks were made; those of other checks stay as they are.
+    """Update the alerts with evaluations; alerts of other checks are unchanged.
 
-    A failure opens an alert, unless one of its identity is open, which it keeps up to date. An open one is resolved
-    when its entity passes, or is retired: not found by a check that found all there is. What is known already
-    from a later evaluation stays so.
+    A failure opens an alert, or updates the open one of the same identity. An open alert is resolved when its entity
+    passes, or when it is retired: a check that covers all entities no longer finds it. State from a later evaluation
+    wins.
     """
     after = list(alerts)
     newest = {alert.identity: n for n, alert in enumerate(after)}
@@ -108,7 +108,7 @@ def advance(
 
 
 def retire(alerts: Sequence[Alert], checks: Iterable[str], now: datetime) -> list[Alert]:
-    """The alerts, with those of the named checks resolved: these are not made any more."""
+    """Resolve the alerts of checks that are no longer run."""
     names = set(checks)
     return [
         _resolved(alert, alert.description, "retired", now)
@@ -119,7 +119,7 @@ def retire(alerts: Sequence[Alert], checks: Iterable[str], now: datetime) -> lis
 
 
 def announce(alerts: Sequence[Alert], windows: Iterable[MaintenanceWindow], now: datetime) -> list[Alert]:
-    """Let out what is open and no maintenance window holds back. What began and ended in one is never told."""
+    """Announce open alerts that no maintenance window silences. An alert that opens and ends in a window is never sent."""
     current = [window for window in windows if window.start <= now < window.end]
     return [
         replace(alert, announced=True)
@@ -130,7 +130,7 @@ def announce(alerts: Sequence[Alert], windows: Iterable[MaintenanceWindow], now:
 
 
 def _is_late(known: Alert, now: datetime) -> bool:
-    """A newer evaluation is known. One that is far in the future was made before the clock was set back."""
+    """Whether a newer evaluation is known; one far in the future was made before the clock was set back and is ignored."""
     return now < known.known_at <= now + SKEW
 
 
@@ -155,7 +155,7 @@ def _opened(name: str, evaluation: Evaluation, result: Result, settings: Setting
 
 
 def _found(evaluation: Evaluation, result: Result, settings: Settings) -> dict[str, Any]:
-    """What the newest failure says; people see it as it is now, not as it was when the alert opened."""
+    """The columns that follow the newest failure, not the one that opened the alert."""
     return {
         "summary": title(evaluation.check, result, settings.environment),
         "description": printable(result.detail) or evaluation.check.definition,
@@ -165,7 +165,7 @@ def _found(evaluation: Evaluation, result: Result, settings: Settings) -> dict[s
 
 
 def _resolved(alert: Alert, detail: str, why: Literal["passed", "retired"], now: datetime) -> Alert:
-    # An alert that is over is told at once, whatever was being tried.
+    # A resolution is sent at once, whatever delivery is in progress.
     return replace(
         alert, state="resolved", description=detail, resolved_at=now, resolution=why, next_attempt_at=None
     )

@@ -1,4 +1,4 @@
-"""Alerts in a file of this machine, for what must be told though the lake is away."""
+"""A store of alerts in a local file, for alerts that must be sent although the lake is unavailable."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _TUPLES = ("opened_sent_to", "resolved_sent_to")
 
 
 def change(file: Path, to: Callable[[list[Alert]], list[Alert]]) -> list[Alert]:
-    """Write what `to` makes of the alerts in the file; returns it. Of those that are over the last stays."""
+    """Change the alerts in the file with `to` and return them. Of the resolved ones the last of each identity is kept."""
     before = read(file)
     after = to(before)
     if after != before:
@@ -28,7 +28,7 @@ def change(file: Path, to: Callable[[list[Alert]], list[Alert]]) -> list[Alert]:
 
 
 def write(file: Path, found: Sequence[Alert]) -> None:
-    """Replace what is in the file; raises OSError."""
+    """Replace the file's content; raises OSError."""
     file.parent.mkdir(parents=True, exist_ok=True)
     new = file.with_suffix(".new")
     new.write_text(json.dumps(rows(found)))
@@ -36,7 +36,7 @@ def write(file: Path, found: Sequence[Alert]) -> None:
 
 
 def read(file: Path) -> list[Alert]:
-    """The alerts in the file; none where there is no file, or nothing can be made of it: then the log says so."""
+    """The alerts in the file; none if there is no file, or if it is damaged, which is logged."""
     try:
         return alerts(json.loads(file.read_text()))
     except FileNotFoundError:
@@ -47,7 +47,7 @@ def read(file: Path) -> list[Alert]:
 
 
 def rows(found: Sequence[Alert]) -> list[dict[str, object]]:
-    """The alerts as JSON has them."""
+    """The alerts as JSON objects."""
     return json.loads(json.dumps([asdict(alert) for alert in found], default=datetime.isoformat))
 
 

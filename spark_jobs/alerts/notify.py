@@ -1,4 +1,4 @@
-"""One step of alerting: what checks found changes the alerts, and the sinks are told what they lack."""
+"""One step of alerting: update the alerts with evaluations, then notify the sinks of what they were not sent yet."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from spark_jobs.settings import Settings
 
 log = logging.getLogger(__name__)
 
-# Whoever is to deliver an alert has it for so long; then another run may try.
+# A run that delivers an alert leases it for this time; afterwards another run may deliver it.
 LEASE = timedelta(minutes=2)
 Store = Callable[[Callable[[list[Alert]], list[Alert]]], list[Alert]]
 
 
 @dataclass(frozen=True)
 class NotifyResult:
-    """What a step did: alerts that opened or were resolved, and why a sink was not told, by its name.
+    """The result of a step: opened and resolved alerts, and by sink name why a notification failed.
 
-    `standing` are those that Alertmanager has to be reminded of.
+    `standing`: the announced open alerts, which must be resent to Alertmanager.
     """
 
     opened: list[Alert] = field(default_factory=list)
@@ -37,7 +37,7 @@ class NotifyResult:
 
 
 class StateNotSavedError(Exception):
-    """People were told, and it could not be written down that they were."""
+    """Notifications were sent, but could not be recorded; they may be sent again."""
 
     def __init__(self, what: str, why: Exception):
         super().__init__(f"{what}: {type(why).__name__}: {str(why).strip().partition(chr(10))[0][:500]}")
@@ -50,19 +50,19 @@ def utc_now() -> datetime:
 def notify(
     store: Store, evaluations: Iterable[Evaluation], settings: Settings, now: datetime
 ) -> NotifyResult:
-    """Advance the alerts of a store by the evaluations (there may be none), and deliver what waits.
+    """Update the alerts of a store with the evaluations (there may be none), and deliver pending notifications.
 
-    What cannot be delivered stays in the store and goes out with a later run.
+    A notification that cannot be delivered stays pending in the store; a later run sends it.
 
     Args:
-        store: changes the alerts, as `store.change` does; it may ask more than once.
-        evaluations: of the checks that were made.
-        settings: the sinks, the maintenance windows.
-        now: UTC, of the evaluations: they may have taken long.
+        store: changes the alerts, as `store.change` does; it may call its argument more than once.
+        evaluations: of the checks that were run.
+        settings: the sinks and the maintenance windows.
+        now: time of the evaluations, UTC: they may have taken long.
 
     Raises:
-        StateNotSavedError: the store cannot be written; people were told all the same, and may be told again.
-        Exception: the store cannot be read, so that nobody knows who was told of what.
+        StateNotSavedError: the store cannot be written; notifications were sent and may be sent again.
+        Exception: the store cannot be read, so it is unknown what was sent.
     """
     found = list(evaluations)
     places = configured(settings.alerts)
@@ -83,7 +83,7 @@ def notify(
     unkept: StateNotSavedError | None = None
     try:
         alerts = store(step)
-    except Exception as error:  # a full disk must not keep people from hearing
+    except Exception as error:  # a full disk must not prevent notifications
         if after is None:
             raise
         unkept = StateNotSavedError("the alerts could not be written", error)
@@ -100,7 +100,7 @@ def notify(
             log.warning("alert: %s: %s: %s", printable(alert.identity), alert.summary, alert.description)
         elif known.is_open and not alert.is_open:
             result.resolved.append(alert)
-            # A warning, too: jobs show nothing less in their logs.
+            # At level warning, the lowest level that jobs log.
             span = duration(now - alert.first_failed_at)
             log.warning(
                 "resolved after %s: %s: %s: %s",
@@ -121,7 +121,7 @@ def notify(
 
 
 def remind(standing: Sequence[Alert], settings: Settings) -> NotifyResult:
-    """Keep the alerts alive in Alertmanager, and tell nobody anything new."""
+    """Resend open alerts to Alertmanager, so that it does not resolve them; send nothing to other sinks."""
     result = NotifyResult()
     _deliver(standing, [], configured(settings.alerts), settings.alerts.interval_seconds, result)
     return result
@@ -134,9 +134,9 @@ def _deliver(
     interval_seconds: int,
     result: NotifyResult,
 ) -> dict[tuple[str, datetime], list[tuple[bool, str]]]:
-    """Tell all sinks at once, as one may hang; returns, by alert, who took it and whether it was open then."""
+    """Send to all sinks in parallel, as one may hang; return per alert the sinks that accepted it and whether it was open."""
     taken: dict[tuple[str, datetime], list[tuple[bool, str]]] = {}
-    # The levels of loggers are those of all threads.
+    # Log levels are shared by all threads.
     with logging_suppressed(), ThreadPoolExecutor(max(1, len(places))) as pool:
         sent = [pool.submit(sink.send, alerts, due, interval_seconds) for sink in places]
     for sink, answer in zip(places, sent, strict=True):
@@ -155,7 +155,7 @@ def _key(alert: Alert) -> tuple[str, datetime]:
 
 def _is_due(alert: Alert, places: Sequence[Sink], now: datetime) -> bool:
     leased_until = alert.next_attempt_at
-    # A lease that ends far in the future was taken before the clock was set back.
+    # A lease that ends far in the future was taken before the clock was set back; ignore it.
     is_free = leased_until is None or not now < leased_until <= now + SKEW
     return is_free and any(sink.lacks(alert) for sink in places)
 
@@ -163,6 +163,6 @@ def _is_due(alert: Alert, places: Sequence[Sink], now: datetime) -> bool:
 def _marked(alert: Alert, taken: dict[tuple[str, datetime], list[tuple[bool, str]]]) -> Alert:
     for was_open, sink in taken.get(_key(alert), ()):
         column = "opened_sent_to" if was_open else "resolved_sent_to"
-        marked = tuple(dict.fromkeys((*getattr(alert, column), sink)))  # another run may have told it, too
+        marked = tuple(dict.fromkeys((*getattr(alert, column), sink)))  # another run may have sent it too
         alert = replace(alert, **{column: marked})  # type: ignore[arg-type]
     return alert

@@ -1,4 +1,4 @@
-"""A copy of the open alerts on this machine, so that Alertmanager can be sent them again when nothing else works."""
+"""A local copy of the open alerts, so that they can be resent to Alertmanager while the lake is unavailable."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class OpenAlerts:
-    """The open alerts of the lake, and when Alertmanager was last sent them; None: not known."""
+    """The open alerts of the lake, and when they were last sent to Alertmanager; None if unknown."""
 
     alerts: list[Alert]
     sent_at: datetime | None
@@ -33,28 +33,28 @@ def file(settings: Settings) -> Path:
 
 
 def of_the_watchdog(settings: Settings) -> Path:
-    """The file of the alerts that the watchdog raises about itself."""
+    """The file of the watchdog's alerts about itself."""
     return settings.home / "watchdog" / "alerts.json"
 
 
 def last_run_file(settings: Settings) -> Path:
-    """The watchdog writes the time of its last run into it."""
+    """The file with the time of the watchdog's last run."""
     return settings.home / "watchdog" / "last_run"
 
 
 def save(settings: Settings, alerts: Sequence[Alert], sent_at: datetime) -> None:
-    """Replace the copy. Where it cannot be written the log says so, and the old one stays."""
+    """Replace the copy. If it cannot be written, that is logged and the old copy stays."""
     text = json.dumps({"sent_at": sent_at.isoformat(), "alerts": file_store.rows(alerts)})
     _replace(file(settings), text)
 
 
 def save_last_run(settings: Settings, at: datetime) -> None:
-    """Save that the watchdog has run; as `save` where it cannot be written."""
+    """Save the time of the watchdog's last run; if it cannot be written, that is logged."""
     _replace(last_run_file(settings), at.isoformat())
 
 
 def read(settings: Settings) -> OpenAlerts:
-    """What was saved last; nothing where there is no file or it is damaged."""
+    """The last saved copy; empty if there is no file or it is damaged."""
     try:
         found = json.loads(file(settings).read_text())
         if isinstance(found, list):  # of an earlier version
@@ -69,14 +69,14 @@ def read(settings: Settings) -> OpenAlerts:
 
 @contextmanager
 def resent_meanwhile(settings: Settings) -> Iterator[None]:
-    """Beside a block that may take longer than Alertmanager keeps alerts: send the saved ones after each interval."""
+    """While the block runs, resend the saved alerts in each interval: it may take longer than Alertmanager keeps them."""
     over = threading.Event()
 
     def repeat() -> None:
         while not over.wait(settings.alerts.interval_seconds):
             try:
                 remind(read(settings).alerts, settings)
-            except Exception:  # the next one may go well
+            except Exception:  # the next attempt may succeed
                 log.exception("open alerts could not be sent again")
 
     thread = threading.Thread(target=repeat, daemon=True)
@@ -89,7 +89,7 @@ def resent_meanwhile(settings: Settings) -> Iterator[None]:
 
 
 def _replace(path: Path, text: str) -> None:
-    new = path.with_suffix(f".{os.getpid()}.new")  # jobs write it at the same time
+    new = path.with_suffix(f".{os.getpid()}.new")  # several jobs may write it at the same time
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         new.write_text(text)

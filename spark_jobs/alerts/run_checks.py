@@ -1,4 +1,4 @@
-"""A round: make checks, book the results, bring the alerts up to date, tell people."""
+"""Run checks, save their results, update the alerts, notify."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from spark_jobs.settings import Settings
 def evaluate_and_notify(
     checks: Iterable[Check], run: Run, run_id: str
 ) -> tuple[list[Evaluation], NotifyResult]:
-    """Make the checks; returns what they found, and what people were told or could not be.
+    """Run the checks; return the evaluations and the result of the notifications.
 
-    A check that cannot be made, and a sink that cannot be told, stop nothing.
+    A check that raises and a sink that fails do not stop the others.
 
     Raises:
-        StateNotSavedError: the results or the alerts could not be booked; people were told all the same.
+        StateNotSavedError: the results or the alerts could not be saved; notifications were sent all the same.
         Exception: the alerts could not be read.
     """
     with resend.resent_meanwhile(run.settings):
@@ -31,7 +31,7 @@ def evaluate_and_notify(
 
 
 def notify_about(found: Sequence[Evaluation], settings: Settings, run_id: str, now: datetime) -> NotifyResult:
-    """Book what checks found, and tell people, also where it cannot be booked; raises as `make` does."""
+    """Save evaluations and notify, even if they cannot be saved; raises like `evaluate_and_notify`."""
     unkept: StateNotSavedError | None = None
     try:
         evaluate.save_results(settings, found, run_id, now)

@@ -1,4 +1,4 @@
-"""Maintenance windows that a job opens for as long as it keeps the others waiting: their silence is then no fault."""
+"""Maintenance windows: while a job holds a pool slot, the freshness alerts of the jobs that wait for it are silenced."""
 
 from __future__ import annotations
 
@@ -18,8 +18,7 @@ from spark_jobs.settings import MaintenanceWindow, Settings
 
 log = logging.getLogger(__name__)
 
-# What had to wait gets this long to come back, after a job that died too: it renews its window while it lives, though
-# one that hangs not for ever.
+# Waiting jobs get this long to catch up, also after a crash: a job renews its window while it runs, up to a limit.
 AFTER = timedelta(minutes=15)
 RENEWED = timedelta(minutes=5)
 LONGEST = timedelta(hours=3)
@@ -27,12 +26,12 @@ LONGEST = timedelta(hours=3)
 
 @contextmanager
 def maintenance_window(settings: Settings, checks: Iterable[str], run_id: str) -> Iterator[None]:
-    """Hold back what these checks find new, until a while after the block; what still stands then goes out.
+    """Silence new alerts of these checks until some time after the block; alerts that are still open then are sent.
 
     Args:
-        settings: where the lake is.
+        settings: of the lake.
         checks: names of checks.
-        run_id: of the job, stands in the table.
+        run_id: of the job; written to the table.
     """
     window_id, start = uuid.uuid4().hex, datetime.now(UTC)
 
@@ -61,14 +60,14 @@ def maintenance_window(settings: Settings, checks: Iterable[str], run_id: str) -
 
 @contextmanager
 def _repeated(write: Callable[[], None], until: datetime) -> Iterator[None]:
-    """Beside the block, from time to time."""
+    """Call `write` repeatedly while the block runs."""
     over = threading.Event()
 
     def renew() -> None:
         while not over.wait(RENEWED.total_seconds()) and datetime.now(UTC) < until:
             try:
                 write()
-            except Exception:  # the next time may go well; if not, people hear of the silence
+            except Exception:  # the next attempt may succeed; if not, the freshness alerts are sent
                 log.exception("a maintenance window could not be renewed")
 
     thread = threading.Thread(target=renew, daemon=True)
@@ -81,7 +80,7 @@ def _repeated(write: Callable[[], None], until: datetime) -> Iterator[None]:
 
 
 def with_job_windows(settings: Settings, now: datetime) -> Settings:
-    """The settings, and in them the windows of the lake that are not over."""
+    """The settings with the maintenance windows of the lake that are not over."""
     table = lake(settings).load_table(MAINTENANCE_WINDOWS.name)
     rows = table.scan(f"ends_at > '{now.isoformat()}'").to_arrow().to_pylist()
     found = [

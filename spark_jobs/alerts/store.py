@@ -1,4 +1,4 @@
-"""`lake.ops.alerts`: read, changed and written whole, by one writer at a time."""
+"""The store of alerts, `lake.ops.alerts`: read and written as a whole, by one writer at a time."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ _TUPLES = ("opened_sent_to", "resolved_sent_to")
 
 
 def read(settings: Settings) -> list[Alert]:
-    """All alerts, open and over, in the order in which they opened."""
+    """All alerts, open and resolved, in the order in which they opened."""
     return _of(lake(settings).load_table(ALERTS.name).scan().to_arrow())
 
 
 def change(settings: Settings, to: Callable[[list[Alert]], list[Alert]]) -> list[Alert]:
-    """Write what `to` makes of the alerts; returns it. Where another writer was first, `to` is asked again.
+    """Change the alerts with `to` and return them. After a conflict with another writer `to` is called again.
 
-    The commit is a compare-and-set on the snapshot that was read. Nothing is written where nothing changed.
+    The commit is a compare-and-set on the snapshot that was read. Nothing is written if nothing changed.
 
     Raises:
-        CommitFailedException: others were first, ten times.
+        CommitFailedException: ten attempts conflicted with other writers.
     """
     for attempt in retry_commit():
         with attempt:

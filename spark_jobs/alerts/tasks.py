@@ -1,4 +1,4 @@
-"""Airflow's tasks as a check: one that failed, until it succeeds or is no more."""
+"""The check `task_failed`: an Airflow task that failed, until it succeeds or no longer exists."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ def ended(
     now: datetime,
     there: Collection[str] | None = None,
 ) -> None:
-    """Book that a task failed, and tell people; or that it succeeded, where it stood as failed.
+    """Save that a task failed and notify; or that it succeeded, if its alert is open.
 
     Args:
-        settings: where the lake is, and whom to tell.
-        task: `<dag>/<task>`, and what it was mapped to, if it was.
-        failed: for good, after its retries.
-        detail: where to look; no text of an exception, which may hold anything.
-        run_id: Airflow's.
+        settings: the lake and the sinks.
+        task: `<dag>/<task>`, with the map label of a mapped task.
+        failed: after all retries.
+        detail: where to look; never the text of an exception, which may contain secrets.
+        run_id: of Airflow.
         now: UTC.
-        there: all tasks of the DAG, named so, `<dag>/<task>/*` for any mapping: others of it end. None: not known.
+        there: all tasks of the DAG, `<dag>/<task>/*` for mapped ones: alerts of other tasks are resolved. None if unknown.
     """
     if CHECK.name in settings.checks.off:
         return
@@ -46,7 +46,7 @@ def ended(
         gone = [name for name in standing - {task} if name and _is_gone(name, task.partition("/")[0], there)]
         found += [Measured(name, 0, "the DAG has no such task any more") for name in sorted(gone)]
     if found:
-        # Nothing is said of other tasks.
+        # The result covers this task only.
         evaluation = replace(judge(CHECK, found, settings), complete=False)
         run_checks.notify_about([evaluation], settings, run_id, now)
 

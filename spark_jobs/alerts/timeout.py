@@ -1,4 +1,4 @@
-"""A block that ends in time, whatever it waits for."""
+"""A time limit for a block, whatever it waits for."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from contextlib import contextmanager
 
 
 class _TimeLimitError(BaseException):
-    """No `except Exception` on the way holds it up."""
+    """A BaseException, so that no `except Exception` catches it."""
 
 
 @contextmanager
 def time_limit(seconds: float) -> Iterator[None]:
-    """End the block after so many seconds. In the main thread only, as signals arrive there.
+    """End the block after this many seconds. Main thread only, as it uses a signal.
 
     Raises:
         TimeoutError: the block took longer.

@@ -1,7 +1,7 @@
-"""A lock file that says who holds it. The kernel releases it, however its holder ends.
+"""A lock file that names its holder. The kernel releases it, however the holder ends.
 
-The lock lasts as long as its holder or a child process that was given the open file (`pass_fds`) runs: after `kill -9`
-of the holder the processes that it left still hold it, and `/proc` tells which ones they are.
+The lock is held while its holder, or a child process that inherited the open file (`pass_fds`), runs: after `kill -9` of
+the holder its child processes still hold it, and `/proc` shows which ones.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from datetime import datetime
 from pathlib import Path
 from typing import IO
 
-# The holder writes its name right after it got the lock.
+# The holder writes its name right after it acquired the lock.
 NAME_SECONDS = 1.0
 
 
 @dataclass(frozen=True)
 class Holder:
-    """Who took a lock.
+    """The process that acquired a lock.
 
     Attributes:
-        command: what the user typed.
-        pid: of the process; 0: not known.
-        started: when the process started, in clock ticks since boot: a later process of the same pid has another.
-        since: when it took the lock, ISO 8601 with the offset of local time.
+        command: the command that the user typed.
+        pid: of the process; 0 if unknown.
+        started: start of the process in clock ticks since boot, which tells it from a later process with the same pid.
+        since: when it acquired the lock, ISO 8601 with the local UTC offset.
     """
 
     command: str
@@ -44,7 +44,7 @@ class Holder:
 
     @property
     def is_alive(self) -> bool:
-        """Whether that process runs, not another of its pid; true of one that is not known."""
+        """Whether this very process runs; true if it is unknown."""
         return not self.pid or start_ticks(self.pid) == self.started
 
 
@@ -58,7 +58,7 @@ class LockedError(RuntimeError):
 
 @contextmanager
 def locked(file: Path, command: str) -> Iterator[IO[str]]:
-    """Hold the lock; gives the open file.
+    """Hold the lock within the block; yields the open file.
 
     Raises:
         LockedError: another process holds it.
@@ -72,19 +72,19 @@ def locked(file: Path, command: str) -> Iterator[IO[str]]:
             raise LockedError(file, _read(lock)) from None
         started = start_ticks(os.getpid()) or 0
         me = Holder(command, os.getpid(), started, datetime.now().astimezone().isoformat(timespec="seconds"))
-        with suppress(OSError):  # a full disk: then it is locked by someone unknown
+        with suppress(OSError):  # a full disk: the holder is then unknown
             lock.truncate(0)
             lock.write(json.dumps(asdict(me)))
             lock.flush()
         try:
             yield lock
         finally:
-            with suppress(OSError):  # only a process that was killed leaves its name
+            with suppress(OSError):  # only a killed process leaves its name
                 lock.truncate(0)
 
 
 def holder(file: Path) -> Holder | None:
-    """Who took the lock and left no one else to hold it; None: nobody holds it."""
+    """The process that acquired the lock that is held now; None if nobody holds it."""
     try:
         with file.open() as lock:
             try:
@@ -97,7 +97,7 @@ def holder(file: Path) -> Holder | None:
 
 
 def processes_with(file: Path) -> list[int]:
-    """The processes of this user that have the file open, without the caller."""
+    """The processes of this user that have the file open, except the caller."""
     try:
         wanted = file.stat()
     except FileNotFoundError:
@@ -113,9 +113,9 @@ def processes_with(file: Path) -> list[int]:
 
 
 def start_ticks(pid: int) -> int | None:
-    """When a process started, in clock ticks since boot; None: it does not run."""
+    """When a process started, in clock ticks since boot; None if it does not run."""
     try:
-        # pid (name) state ppid … starttime is the 22nd; the name may hold spaces and brackets
+        # pid (name) state ppid … starttime is field 22; the name may contain spaces and brackets
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
         return None

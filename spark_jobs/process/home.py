@@ -1,4 +1,4 @@
-"""`TRACE_HOME` is its owner's alone: keys of messages are in the tables, and what authenticates users is beside them."""
+"""Keep `TRACE_HOME` private to its owner: its tables contain message keys, and it contains credentials."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from pathlib import Path
 log = logging.getLogger(__name__)
 
 UMASK = 0o077
-# Is there when the files of earlier versions, which others could read, were repaired.
+# Marks that the file modes of earlier versions, which others could read, were repaired.
 _REPAIRED = ".private"
 
 
 def keep_private(home: Path) -> None:
-    """Create the folder, or close it to others; what this process and its children create is closed, too.
+    """Create the folder with mode 0700, and set the umask so that new files are private too.
 
-    Call it once, where a process starts: it sets the umask. Spark's JVM and Airflow's components inherit that.
+    Call it once at the start of a process: Spark's JVM and Airflow's components inherit the umask.
 
     Args:
-        home: `Settings.home`. One of an earlier version is repaired, once, with all that is in it.
+        home: `Settings.home`. A folder of an earlier version is repaired once, with all files in it.
 
     Raises:
         OSError: the folder cannot be created.
@@ -31,14 +31,14 @@ def keep_private(home: Path) -> None:
     home.mkdir(parents=True, exist_ok=True)
     if not (home / _REPAIRED).exists():
         for path in (home, *_below(home)):
-            with suppress(FileNotFoundError):  # another process may work there
+            with suppress(FileNotFoundError):  # another process may delete it meanwhile
                 _close(path)
         (home / _REPAIRED).touch()
     _close(home)
 
 
 def _below(folder: Path) -> Iterator[Path]:
-    for parent, folders, files in os.walk(folder):  # into no link
+    for parent, folders, files in os.walk(folder):  # does not follow links
         yield from (Path(parent, name) for name in (*folders, *files))
 
 

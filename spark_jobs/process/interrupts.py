@@ -1,4 +1,4 @@
-"""Ctrl-C in a job: it unwinds in order, its JVM ends with it, and the exit code is 130."""
+"""Ctrl-C in a job: it cleans up, its JVM ends with it, and the exit code is 130."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from types import FrameType
 from spark_jobs.process import jvm
 
 EXIT_CODE = 130
-# What unwinds in order may take so long: it drops its branch, and closes its maintenance window.
+# Time for the clean-up: the job drops its branch and closes its maintenance window.
 GRACE_SECONDS = 20
 # The JVM answers a change of its log level at once, unless it hangs.
 LOG_LEVEL_SECONDS = 5
@@ -29,7 +29,7 @@ _terminal: list[int] = []  # standard output and error, as they were
 
 @contextmanager
 def handled() -> Iterator[None]:
-    """Within it, SIGINT raises KeyboardInterrupt in the main thread and cancels the Spark jobs; a second one ends at once."""
+    """Within the block SIGINT raises KeyboardInterrupt in the main thread and cancels Spark jobs; a second one exits at once."""
     global _handling
     before = signal.getsignal(signal.SIGINT)
     _requested.clear()
@@ -44,21 +44,21 @@ def handled() -> Iterator[None]:
 
 
 def install() -> None:
-    """Handle SIGINT again, within `handled`: a new Spark context has set a handler of its own.
+    """Install the handler again, within `handled`: a new Spark context has installed its own.
 
-    That one asks the JVM on the connection that the interrupted call waits on, and fails.
+    PySpark's handler uses the connection that the interrupted call waits on, and fails.
     """
     if _handling and threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, _on_signal)
 
 
 def requested() -> bool:
-    """SIGINT has come since `handled`."""
+    """Whether SIGINT was received since `handled`."""
     return _requested.is_set()
 
 
 def raise_if_requested() -> None:
-    """For what has swallowed the KeyboardInterrupt, as dbt does; raises it again."""
+    """Raise KeyboardInterrupt again after code that swallowed it, such as dbt."""
     if requested():
         raise KeyboardInterrupt
 
@@ -71,22 +71,22 @@ def _on_signal(_: int, __: FrameType | None) -> None:
     _silence()
     log_is_off = threading.Event()
     threading.Thread(target=_cancel, args=(log_is_off,), daemon=True).start()
-    # Only then: what unwinds stops the session, and its tasks log stack traces.
+    # Wait for it: the clean-up stops the session, and tasks that end then log stack traces.
     log_is_off.wait(LOG_LEVEL_SECONDS)
     raise KeyboardInterrupt
 
 
 def _cancel(log_is_off: threading.Event) -> None:
-    """Cancel Spark jobs until the process ends, and end it where it does not: the exception may have been lost."""
+    """Cancel Spark jobs until the process ends; end it after a grace period, as the exception may have been swallowed."""
     until = time.monotonic() + GRACE_SECONDS
     while time.monotonic() < until:
         with suppress(Exception):
             context = sys.modules["pyspark"].SparkContext._active_spark_context
             if context is not None:
-                context.setLogLevel("OFF")  # each task that is cancelled logs a trace
+                context.setLogLevel("OFF")  # each cancelled task logs a stack trace
                 log_is_off.set()
                 context.cancelAllJobs()
-        log_is_off.set()  # also without a context
+        log_is_off.set()  # also without a Spark context
         time.sleep(0.5)
         if not _handling:
             return
@@ -107,7 +107,7 @@ def say(line: str) -> None:
 
 
 def _silence() -> None:
-    """What is interrupted complains in many traces, in several threads: of nothing but the interruption."""
+    """Discard output: interrupted code prints stack traces in several threads, all caused by the interrupt."""
     for stream in (sys.stdout, sys.stderr):
         with suppress(Exception):
             stream.flush()

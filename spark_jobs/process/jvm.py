@@ -1,4 +1,4 @@
-"""The JVM of this process's Spark session: whether it has died, of what, and how to end it."""
+"""The JVM of this process's Spark session: whether and why it has died, and how to end it."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-# Exit codes: of -XX:+ExitOnOutOfMemoryError, of Spark for a task that ran out of memory.
+# Exit codes of -XX:+ExitOnOutOfMemoryError, and of Spark for a task that ran out of memory.
 OUT_OF_MEMORY = (3, 52)
 STOP_SECONDS = 10
 
 
 class JvmDiedError(RuntimeError):
-    """The Spark JVM of this job has died; what was not published is done again by the next run."""
+    """The Spark JVM of this job has died; the next run repeats what was not published."""
 
 
 def process() -> subprocess.Popen[bytes] | None:
-    """The JVM that this process has started; None without one, as under spark-submit, whose JVM is the parent."""
+    """The JVM that this process has started; None if there is none, as under spark-submit, where the JVM is the parent."""
     pyspark = sys.modules.get("pyspark")
     gateway = pyspark.SparkContext._gateway if pyspark else None
     return getattr(gateway, "proc", None) if gateway else None
 
 
 def exit_code(wait_seconds: float = 0) -> int | None:
-    """How the JVM ended, as `Popen.returncode`; None while it runs, or where there is none.
+    """The JVM's exit code, as `Popen.returncode`; None while it runs, or if there is none.
 
     Args:
-        wait_seconds: how long to wait for its end: a broken connection is seen before that.
+        wait_seconds: how long to wait for its end: its connections break before it ends.
     """
     if (jvm := process()) is None:
         return None
@@ -40,16 +40,16 @@ def exit_code(wait_seconds: float = 0) -> int | None:
 
 
 def raise_if_died() -> None:
-    """Stop what would go on without the JVM; raises JvmDiedError."""
+    """Raise JvmDiedError if the JVM has died."""
     if (code := exit_code()) is not None:
         raise JvmDiedError(f"the Spark JVM ended with code {code}")
 
 
 def stop() -> None:
-    """End the JVM, and whatever else this process has started for it, in order; by SIGKILL after `STOP_SECONDS`."""
+    """End the JVM and the other child processes in order; with SIGKILL after `STOP_SECONDS`."""
     if (jvm := process()) is not None and jvm.stdin is not None:
         with suppress(OSError):
-            jvm.stdin.close()  # PySpark's gateway ends, with its clean-up, when its input does
+            jvm.stdin.close()  # PySpark's gateway cleans up and ends when its standard input is closed
         if exit_code(STOP_SECONDS) is None:
             jvm.kill()
             jvm.wait()
@@ -63,18 +63,18 @@ def stop() -> None:
 
 
 def kill() -> None:
-    """End the JVM and whatever else this process has started for it at once."""
+    """End the JVM and the other child processes at once, with SIGKILL."""
     for pid in descendants():
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
 
 
 def descendants() -> list[int]:
-    """The processes that this one has started, and theirs, but for Python's own helpers and those that have ended."""
+    """The child processes of this process and theirs, except helpers of Python and ended ones."""
     children: dict[int, list[int]] = {}
     for entry in Path("/proc").glob("[0-9]*"):
         try:
-            # pid (name) state ppid …; the name may hold spaces and brackets
+            # pid (name) state ppid …; the name may contain spaces and brackets
             state, parent = (entry / "stat").read_text().rpartition(")")[2].split()[:2]
             is_helper = b"multiprocessing" in (entry / "cmdline").read_bytes()  # ends with this process
         except (OSError, ValueError):

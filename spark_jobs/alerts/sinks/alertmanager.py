@@ -1,4 +1,4 @@
-"""Alertmanager's API v2: it forgets an alert that is not sent again, so all that are open are, by every run."""
+"""Alertmanager's API v2. It resolves an alert that is not resent, so every run sends all open alerts."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ KEPT_INTERVALS = 3
 
 
 def send(url: SecretStr, alerts: Sequence[Alert], interval_seconds: int) -> None:
-    """Post the alerts to one Alertmanager, which keeps open ones for `KEPT_INTERVALS` from now on.
+    """Post the alerts to one Alertmanager, with `endsAt` of open ones `KEPT_INTERVALS` after now.
 
     Raises:
-        DeliveryError: it did not take them.
+        DeliveryError: it did not accept them.
     """
     if alerts:
         now = _their_time(url, interval_seconds)
@@ -28,7 +28,7 @@ def send(url: SecretStr, alerts: Sequence[Alert], interval_seconds: int) -> None
 
 
 def _their_time(url: SecretStr, interval_seconds: int) -> datetime:
-    """The time by which Alertmanager compares `endsAt`: its own, where the two clocks differ so much that it matters."""
+    """The time on Alertmanager's clock if the two clocks differ too much, as it compares `endsAt` with its own clock."""
     theirs, now = clock_of(url), datetime.now(UTC)
     if theirs is None or abs(theirs - now) <= timedelta(seconds=max(interval_seconds, 10)):
         return now
@@ -39,7 +39,7 @@ def _their_time(url: SecretStr, interval_seconds: int) -> datetime:
 
 
 def payload(alert: Alert, interval_seconds: int, now: datetime) -> dict[str, object]:
-    """An alert as API v2 takes it. Its labels are its identity there: nothing in them may change while it stands."""
+    """An alert in the format of API v2. The labels are its identity there, so they never change while it is open."""
     labels = {
         "alertname": alert.check,
         "environment": alert.environment,
@@ -59,7 +59,7 @@ def payload(alert: Alert, interval_seconds: int, now: datetime) -> dict[str, obj
             "description": alert.description,
             "runbook_url": alert.runbook_url,
         },
-        # One that ends before it starts is refused: the clock may have been set back since.
+        # Alertmanager rejects an alert that ends before it starts; the clock may have been set back.
         "startsAt": min(alert.first_failed_at, now).isoformat(),
         "endsAt": (kept if alert.is_open else now).isoformat(),
     }

@@ -1,4 +1,4 @@
-"""Apprise: chat, mail, pagers. One message a check, with all of its entities."""
+"""Apprise: chat, mail, pagers. One message per check, with all of its entities."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from spark_jobs.checks.formatting import duration, printable, utc
 
 LISTED = 20
 LONGEST_TITLE = 350
-# Apprise's services that show a text as it stands, and to which Apprise says so: mail, and bodies that programs read.
+# Apprise services that show plain text as plain text: mail, and services whose bodies are read by programs.
 _LITERAL = frozenset({"mailto", "mailtos", "json", "jsons", "xml", "xmls", "form", "forms"})
 _MARKUP = str.maketrans("@<>[]*`~|", "＠‹›［］∗ʼ∼¦")
 
 
 def grouped(alerts: Sequence[Alert]) -> list[list[Alert]]:
-    """The alerts, those of one check and state together."""
+    """Group the alerts by check and state."""
     groups: dict[tuple[str, str, str], list[Alert]] = defaultdict(list)
     for alert in alerts:
         groups[alert.route, alert.check, alert.state].append(alert)
@@ -30,7 +30,7 @@ def grouped(alerts: Sequence[Alert]) -> list[list[Alert]]:
 
 
 def text(group: Sequence[Alert], clean: Callable[[str], str] = str) -> tuple[str, str]:
-    """Title and body of a group's message, plain text; `clean` gets all but the link, which is of the settings."""
+    """Title and body of a group's message, plain text; `clean` is applied to all text but the link from the settings."""
     first = group[0]
     more = f" (and {len(group) - 1} more)" if len(group) > 1 else ""
     state = first.severity.upper() if first.is_open else "RESOLVED"
@@ -50,24 +50,24 @@ def _lines(alert: Alert, is_alone: bool) -> list[str]:
 
 
 def inert(text: str) -> str:
-    """The text without the signs of markup, links with a label and mentions; it reads the same.
+    """Escape markup, labelled links and mentions; the text reads the same.
 
-    Discord, Mattermost and others take every message for Markdown, whatever Apprise is told of its format.
+    Discord, Mattermost and others render every message as Markdown, whatever format is given to Apprise.
     """
     return text.translate(_MARKUP)
 
 
 def send(address: SecretStr, alerts: Sequence[Alert]) -> list[Alert]:
-    """Send a message a group to one address; returns the alerts that it took.
+    """Send one message per group to one address; return the alerts that were accepted.
 
     Raises:
-        DeliveryError: it took none.
+        DeliveryError: none was accepted.
     """
     taken: list[Alert] = []
     refused: DeliveryError | None = None
     for group in grouped(alerts):
         try:
-            # One that hangs does so for each group: it gets no more than one try for what comes after.
+            # A service that hangs would hang for each group: after a failure every further group gets one attempt.
             _send(address, group, ATTEMPTS if refused is None else 1)
             taken += group
         except DeliveryError as error:
@@ -92,7 +92,7 @@ def _send(address: SecretStr, group: Sequence[Alert], attempts: int) -> None:
             reraise=True,
         ):
             with attempt:
-                # Without the format a mail carries the text as HTML, and what it holds acts as that.
+                # Without the body format a mail would carry the text as HTML.
                 if not sink.notify(
                     title=title, body=body, notify_type=kind, body_format=apprise.NotifyFormat.TEXT
                 ):
@@ -100,4 +100,4 @@ def _send(address: SecretStr, group: Sequence[Alert], attempts: int) -> None:
 
 
 class _RefusedError(DeliveryError):
-    """Worth another try."""
+    """The service rejected the message; retried."""

@@ -1,4 +1,4 @@
-"""One HTTP request, tried again, whose errors never show the address."""
+"""One HTTP request with retries, whose errors never contain the address."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ ATTEMPTS = 3
 
 
 class DeliveryError(Exception):
-    """A sink did not take what it was sent; the text holds no address."""
+    """A sink did not accept a notification; the message contains no address."""
 
 
 class _RetryableError(Exception):
-    """Worth another try."""
+    """A failure that is retried."""
 
 
 def clock_of(url: SecretStr) -> datetime | None:
-    """What time it is at the other end, UTC, by the `Date` of any answer; None: it does not say."""
+    """The server's time, UTC, from the `Date` header of any response; None if there is none."""
     try:
         with logging_suppressed():
             answer = httpx.head(url.get_secret_value(), timeout=CLOCK_TIMEOUT_SECONDS)
@@ -35,10 +35,10 @@ def clock_of(url: SecretStr) -> datetime | None:
 
 
 def request(method: str, url: SecretStr, path: str = "", body: object = None) -> None:
-    """Ask, and again after a pause where the other end is away, overloaded (429) or ill (5xx).
+    """Send a request; retry after a pause if the server does not answer or answers with 429 or 5xx.
 
     Raises:
-        DeliveryError: it answered with no 2xx, or not at all.
+        DeliveryError: no answer, or no 2xx.
     """
     try:
         for attempt in Retrying(
@@ -63,7 +63,7 @@ def _once(method: str, url: SecretStr, path: str, body: object) -> None:
     except httpx.TransportError as error:
         raise _RetryableError(
             f"no answer ({type(error).__name__})"
-        ) from None  # its text may hold the address
+        ) from None  # its text may contain the address
     except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
         raise DeliveryError(f"the address cannot be asked ({type(error).__name__})") from None
     if answer.status_code == 429 or answer.status_code >= 500:

@@ -1,4 +1,4 @@
-"""Addresses hold secrets, and libraries log addresses: while something is sent they say nothing."""
+"""Suppress the logs of HTTP libraries while a notification is sent: addresses contain secrets."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 _lock = threading.Lock()
-_within: list[None] = []  # an entry for each thread that is within now: the levels are those of all threads
+_within: list[None] = []  # one entry per thread in the block: log levels are shared by all threads
 _levels: dict[str, int] = {}
 _TALKATIVE = ("httpx", "httpcore", "apprise", "urllib3", "requests")
 
 
 @contextmanager
 def logging_suppressed() -> Iterator[None]:
-    """Within it the libraries that send log nothing, at no level."""
+    """Within the block, the libraries that send log nothing."""
     with _lock:
         _within.append(None)
         if len(_within) == 1:

@@ -1,4 +1,4 @@
-"""Where alerts go: each Alertmanager and each Apprise address is a sink of its own, with its own deliveries."""
+"""Sinks: each Alertmanager and each Apprise address is one, with deliveries of its own."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from spark_jobs.settings import Alerts, Route
 
 @dataclass(frozen=True)
 class Sink:
-    """A place to tell.
+    """A receiver of notifications.
 
     Attributes:
-        name: stands in `lake.ops.alerts`; holds no address.
-        kind: what is spoken there.
-        address: where.
-        route: the alerts that go there; None: all.
+        name: written to `lake.ops.alerts`; contains no address.
+        kind: its protocol.
+        address: its URL, a secret.
+        route: the alerts that are sent there; None for all.
     """
 
     name: str
@@ -30,19 +30,19 @@ class Sink:
     route: Route | None = None
 
     def lacks(self, alert: Alert) -> bool:
-        """The sink has still to be told of the alert, or of its end."""
+        """Whether the sink must still be sent the alert, or its resolution."""
         return (self.route is None or alert.route == self.route) and alert.waits_for(self.name)
 
     def send(self, alerts: Sequence[Alert], due: Sequence[Alert], interval_seconds: int) -> list[Alert]:
-        """Tell what it lacks; returns what it took, or need not be told: the end of a fault that is back again.
+        """Send what is due; return the alerts that were accepted or need not be sent (resolutions of alerts open again).
 
         Args:
-            alerts: all there are: Alertmanager is sent the open ones by every run, or it forgets them.
-            due: those that this run is to deliver.
-            interval_seconds: at most so long until the next run.
+            alerts: all alerts: every run sends the open ones to Alertmanager, which resolves them otherwise.
+            due: the alerts that this run delivers.
+            interval_seconds: maximum time until the next run.
 
         Raises:
-            DeliveryError: it took none.
+            DeliveryError: none was accepted.
         """
         standing = [alert for alert in alerts if alert.announced and alert.is_open]
         back = {alert.identity for alert in standing}
@@ -51,7 +51,7 @@ class Sink:
         lacking = [alert for alert in lacking if alert not in overtaken]
         if self.kind == "apprise":
             return [*overtaken, *apprise.send(self.address, lacking)]
-        # An end has the labels of the fault that is back, and the last of the same labels counts.
+        # A resolution has the labels of the alert that is open again, and the last one with these labels counts.
         ended = [alert for alert in lacking if not alert.is_open]
         sent = [*standing, *ended]
         alertmanager.send(self.address, sent, interval_seconds)
@@ -59,7 +59,7 @@ class Sink:
 
 
 def missing(alerts: Alerts) -> list[str]:
-    """What the settings lack for somebody to hear of a fault, a line each."""
+    """The settings that are missing for notifications, one line each."""
     lines = []
     if alerts.heartbeat_url is None:
         lines.append("nothing outside this machine notices when it is off: set alerts.heartbeat_url")
