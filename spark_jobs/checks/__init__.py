@@ -1,1 +1,1 @@
-"""Checks of the data and of the pipeline: what is judged, by which limit, and what came of it."""
+"""Checks of the data and of the pipeline: what is measured, against which limit, and the results."""

@@ -1,4 +1,4 @@
-"""What the brokers say of the queues: asked once for all checks, and for a bounded time, whoever does not answer."""
+"""The state of the queues on the brokers: queried once for all checks, within a bounded time."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ from spark_jobs.rocketmq.errors import (
 from spark_jobs.rocketmq.options import Options
 from spark_jobs.settings import Cluster, Settings
 
-# A queue that was not read yet; it will be from where the broker's messages begin.
+# A queue that was not read yet; it will be read from its min offset.
 UNREAD = Position(next=0)
-# No answer is waited for longer, and after so long no further question is asked of a cluster.
+# Timeout of a request, and the time after which no further request is sent to a cluster.
 TIMEOUT_SECONDS = 5
 DEADLINE_SECONDS = 30
 
 
 @dataclass(frozen=True)
 class QueueState:
-    """A queue whose broker answered.
+    """The state of a queue whose broker answered.
 
     Attributes:
-        position: where the next read of it starts.
-        bounds: what the broker has.
-        unread: messages that the broker has and raw has not.
-        stored_at: of the first of them, ms; None: there is none, or the broker did not give it.
+        position: the committed offset.
+        bounds: min and max offset.
+        unread: number of messages that the broker has and raw has not.
+        stored_at: store time of the first unread message, ms; None if there is none or the broker did not return it.
     """
 
     position: Position
@@ -51,13 +51,13 @@ class QueueState:
 
     @property
     def first_unread(self) -> int:
-        """Its offset: where the position is, or the broker's messages begin, or the queue was made anew."""
+        """The offset of the first unread message: the committed offset, or the min offset, or 0 of a recreated queue."""
         return self.bounds.max_offset - self.unread
 
 
 @dataclass(frozen=True)
 class ClusterAnswers:
-    """A cluster: its queues whose brokers answered, those that are known though they did not, and why not."""
+    """A cluster: the queues whose brokers answered, the known queues whose brokers did not, and the reasons."""
 
     seen: dict[Queue, QueueState] = field(default_factory=dict)
     unseen: list[Queue] = field(default_factory=list)
@@ -65,9 +65,9 @@ class ClusterAnswers:
 
 
 def ask(settings: Settings) -> dict[str, ClusterAnswers]:
-    """Ask about every queue of every cluster, by its name; the clusters at the same time.
+    """Query every queue of every cluster, the clusters in parallel; returns cluster name to answers.
 
-    Each question is asked once, and of a broker that does not answer none after it: the next round asks again.
+    Each request is sent once, and none to a broker that did not answer before: the next run tries again.
     """
     summary = summary_with(settings, RAW, OFFSETS)
     committed = from_json(summary[OFFSETS]) if summary else {}
@@ -83,7 +83,7 @@ def _ask(settings: Settings, cluster: Cluster, committed: Positions) -> ClusterA
     try:
         with _client(settings, cluster) as client:
             _look(client, cluster, committed, asked, end)
-    except ValueError as error:  # a secret is missing, or a file of TLS
+    except ValueError as error:  # a secret or a TLS file is missing
         asked.failures.append(str(error))
     known = [q for q, p in committed.items() if q.cluster == cluster.name and not p.retired]
     asked.unseen.extend(queue for queue in known if queue not in asked.seen)
@@ -114,7 +114,7 @@ def _look(client: Client, cluster: Cluster, committed: Positions, asked: Cluster
 
 
 def _told(who: str, error: RocketMQError) -> str:
-    """What is wrong in a few words, and then the error, which says the rest."""
+    """The problem in a few words, then the error."""
     words = {
         RequestTimeoutError: "does not answer in time",
         ConnectionLostError: "is down or cannot be reached",
@@ -152,7 +152,7 @@ def _routed(
 def _missing(
     client: Client, cluster: Cluster, topic: str, committed: Positions, found: list[route.Queue]
 ) -> list[str]:
-    """Brokers that the topic was read from and that its route has no more: a nameserver forgets those that are down."""
+    """Brokers that the topic was read from and that have left its route: a nameserver removes brokers that are down."""
     known = {
         q.broker
         for q, p in committed.items()
@@ -182,7 +182,7 @@ def _seen(bounds: Bounds, position: Position) -> QueueState:
 
 
 def _client(settings: Settings, cluster: Cluster) -> Client:
-    """A client that asks once and does not wait for long; raises ValueError."""
+    """A client without retries and with a short timeout; raises ValueError."""
     given = {**options(cluster, settings.extract), "topic": cluster.topics[0]}
     parsed = Options.parse({**given, "timeoutMs": str(1000 * TIMEOUT_SECONDS)})
     return parsed.client(attempts=1)

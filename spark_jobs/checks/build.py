@@ -1,4 +1,4 @@
-"""Checks of a build of the marts, before it is published: dbt's tests, and what became of the rows."""
+"""Checks of a build of the marts before it is published: dbt's tests, and lost rows."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from spark_jobs.lake.catalog import lake
 from spark_jobs.mart_build.inputs import CHANGE_SEQ_TO
 from spark_jobs.trace.merge import RECORD_KEY
 
-# Facts only gain rows, unless history is taken away on purpose.
+# Facts only gain rows, unless history is removed on purpose.
 FACTS = ("marts.fct_sends", "marts.fct_consume_attempts", "marts.fct_messages")
 
 
 def dbt_tests(run: Run) -> Iterator[Measured]:
-    """Per test that stops a publication: rows that fail it; per model that could not be built: 1."""
+    """Per test of severity error: the number of failing rows; per model that could not be built: 1."""
     assert run.build is not None
     if run.build.error:
         raise RuntimeError(run.build.error)
@@ -37,7 +37,7 @@ def dbt_tests(run: Run) -> Iterator[Measured]:
 
 
 def dbt_warnings(run: Run) -> Iterator[Measured]:
-    """Per test that only warns, and does: rows that fail it. Unknown layouts have a check of their own."""
+    """Per test of severity warn that warns: the number of failing rows. Unknown layouts have a check of their own."""
     assert run.build is not None
     for node in run.build.nodes:
         if node.status == "warn" and node.name != "unknown_layouts":
@@ -47,7 +47,7 @@ def dbt_warnings(run: Run) -> Iterator[Measured]:
 
 
 def row_count_drop(run: Run) -> Iterator[Measured]:
-    """Per fact: the share of its rows that the new build lacks, less what was taken away on purpose since."""
+    """Per fact: the share of its rows that the new build has lost, without what was removed on purpose since."""
     catalog = lake(run.settings)
     for name in FACTS:
         try:
@@ -79,9 +79,9 @@ def _rows(snapshot: Snapshot) -> int:
 
 
 def _taken_away_since(catalog: Catalog, published: Snapshot) -> dict[str, int]:
-    """By ops_table, how many records of events were taken away since a fact was published.
+    """Per table of `lake.ops`, the number of records that were removed from events since a fact was published.
 
-    A record is at most one row of a fact, but for that of a batch, whose ids are counted where the ops_table has them.
+    A record gives at most one row of a fact, except a batch, whose ids are counted if the table has them.
     """
     ms, summary = published.timestamp_ms, published.summary
     since = datetime.fromtimestamp(ms / 1000, UTC).isoformat()
@@ -98,7 +98,7 @@ def _taken_away_since(catalog: Catalog, published: Snapshot) -> dict[str, int]:
 
 
 def _has_changed(ops_table: Table, since_ms: int) -> bool:
-    """Whether it gained entries since; its compaction is no change."""
+    """Whether rows were added since; a compaction is no change."""
     return any(
         each.timestamp_ms > since_ms and each.summary and each.summary.operation != Operation.REPLACE
         for each in ops_table.snapshots()
@@ -110,7 +110,7 @@ def _sum(column: str) -> Callable[[pa.Table], int]:
 
 
 def _ids(replaced: pa.Table) -> int:
-    """Ids of the records, each counted once: a replay that was refused has booked them before."""
+    """The ids of the records, each counted once: a replay that failed and was retried has recorded them twice."""
     of_place = replaced.group_by(RECORD_KEY).aggregate([("msg_id", "max")])
     commas = pc.count_substring(of_place["msg_id_max"], ",")
     return of_place.num_rows + (pc.sum(commas).as_py() or 0)

@@ -1,4 +1,4 @@
-"""What a check is, what it measures, and how a measurement is judged."""
+"""The types of a check: its definition, what it measures, and how a measurement is compared with the limit."""
 
 from __future__ import annotations
 
@@ -11,33 +11,33 @@ from typing import TYPE_CHECKING, Literal
 from spark_jobs.checks.formatting import Unit
 from spark_jobs.settings import Route, Settings, Severity
 
-if TYPE_CHECKING:  # the watchdog starts neither
+if TYPE_CHECKING:  # the watchdog loads neither
     from pyspark.sql import SparkSession
 
     from spark_jobs.checks.brokers import ClusterAnswers
     from spark_jobs.mart_build.dbt import Build
 
-# What the detail of a check begins with that raised an error.
+# Prefix of the detail of a check that raised an error.
 COULD_NOT_BE_CHECKED = "could not be checked: "
 # The parts of an entity that is a queue; see `ingest.positions.Queue`.
 QUEUE = "cluster/topic/broker/queue"
 Class = Literal["integrity", "messaging", "freshness"]
-# Who makes a check: the merge, the marts job before (gate) or after it publishes, the daily test of all marts (history),
-# the watchdog of the lake and then of the brokers, Airflow's callbacks, or the supervisor of `make up`.
+# Who runs a check: the merge, the marts job before (gate) or after it publishes, the daily tests of the full history, the
+# watchdog for the lake and then for the brokers, Airflow's callbacks, or the supervisor of `make up`.
 Stage = Literal["merge", "gate", "marts", "history", "watchdog", "brokers", "airflow", "supervisor"]
 
 
 @dataclass(frozen=True)
 class Run:
-    """What a check may read, and the only time that it knows.
+    """What a check may read; `now` is its only clock.
 
     Attributes:
-        settings: where the lake is, and the limits.
+        settings: the lake and the limits.
         now: UTC.
         spark: None in the watchdog.
-        watermarks: per cluster, ms; of what the marts were built from.
+        watermarks: per cluster, ms; those that the marts were built with.
         build: dbt's nodes (gate).
-        branch: that the marts were built on (gate).
+        branch: the branch that the marts were built on (gate).
     """
 
     settings: Settings
@@ -49,7 +49,7 @@ class Run:
 
     @cached_property
     def brokers(self) -> dict[str, ClusterAnswers]:
-        """What they say of the queues, by cluster; asked when it is first read."""
+        """The state of the queues per cluster; queried at the first access."""
         from spark_jobs.checks import brokers  # it needs the client, which only the watchdog does
 
         return brokers.ask(self.settings)
@@ -57,15 +57,15 @@ class Run:
 
 @dataclass(frozen=True)
 class Measured:
-    """One entity as a check found it.
+    """The measurement of one entity.
 
     Attributes:
-        entity: cluster, topic, group, queue, test or task, never a time or a run; None: the table as a whole.
-        value: in the unit of the check's limit; None: it could not be measured, which is a failure.
+        entity: cluster, topic, group, queue, test or task, never a time or a run; None for the table as a whole.
+        value: in the unit of the check's limit; None if it could not be measured, which is a failure.
         detail: the value in words.
-        verdict: `compare` with the limit; `pass`, as a rate of too few events does; `unknown`: nothing can be said;
-            `never`: it was not there yet, which is a failure when it stays so for as long as the limit says, minutes.
-        partition: the part of the table that was looked at; None: all of it.
+        verdict: `compare` with the limit; `pass`, for a rate of too few events; `unknown` if nothing can be said;
+            `never` if it has not happened yet, which is a failure once that lasts longer than the limit, minutes.
+        partition: the part of the table that was read; None for all of it.
     """
 
     entity: str | None
@@ -77,22 +77,22 @@ class Measured:
 
 @dataclass(frozen=True)
 class Check:
-    """A check, as docs/checks.md shows it.
+    """The definition of a check, as in docs/checks.md.
 
     Attributes:
-        name: also of its runbook, docs/runbooks/<name>.md.
-        table: that it judges, without the catalog.
-        kind: `integrity` stops a publication of the marts, the others never do.
-        severity: of a failure, unless the settings say otherwise.
-        route: who is told.
-        stage: who makes it.
+        name: also the name of its runbook, docs/runbooks/<name>.md.
+        table: the table that it checks, without the catalog.
+        kind: a failed `integrity` check prevents the publication of the marts, other kinds never do.
+        severity: of a failure, unless overridden in the settings.
+        route: which sinks are notified.
+        stage: who runs it.
         definition: when it fails, in one sentence.
-        measure: what it finds; a failing entity may be left out only where it is no longer there.
-        limit: field of `settings.Checks`; None: the limit is 0.
+        measure: yields the measurements; an entity may be left out only if it no longer exists.
+        limit: field of `settings.Checks`; None if the limit is 0.
         fails: on which side of the limit.
-        title: of an alert, without environment and limit: what is wrong, with `{value}`, `{detail}`, `{entity}` and the
-            parts of the entity in braces; None: made from the definition.
-        entity: the names of the entity's parts, such as `cluster/topic/group`; None: it has no parts.
+        title: title of its alerts, without environment and limit: what is wrong, with `{value}`, `{detail}`, `{entity}`
+            and the parts of the entity in braces; None to derive it from the definition.
+        entity: the names of the entity's parts, such as `cluster/topic/group`; None if it has no parts.
         unit: of the value and the limit.
     """
 
@@ -113,9 +113,9 @@ class Check:
 
 @dataclass(frozen=True)
 class Result:
-    """A judged measurement: what becomes a row of `lake.ops.check_results`.
+    """A measurement with its verdict: a row of `lake.ops.check_results`.
 
-    A failure without a value could not be measured, unless `never`: then what it measures was never there.
+    A failure without a value could not be measured, unless `never`: then what is measured has never happened.
     """
 
     entity: str | None
@@ -129,7 +129,7 @@ class Result:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What came of a check in one run; `complete`: an entity that is not among the results is no more."""
+    """The results of a check in one run; `complete`: an entity without a result no longer exists."""
 
     check: Check
     severity: Severity
@@ -142,7 +142,7 @@ class Evaluation:
 
 
 def judge(check: Check, measured: Iterable[Measured], settings: Settings) -> Evaluation:
-    """Hold what was measured against the limits. A check that found no entity passes as a whole."""
+    """Compare the measurements with the limits. A check without any entity passes as a whole."""
     found = tuple(measured)
     results = tuple(_judged(check, each, settings) for each in found)
     if not found:
@@ -152,9 +152,11 @@ def judge(check: Check, measured: Iterable[Measured], settings: Settings) -> Eva
 
 
 def could_not_be_made(check: Check, error: Exception, settings: Settings) -> Evaluation:
-    """A check that raised: failed as a whole, and nothing is known of its entities."""
+    """The evaluation of a check that raised: it failed as a whole, and the state of its entities is unknown."""
     name, text = type(error).__name__, str(error).strip()
-    if hasattr(error, "java_exception"):  # py4j's first line names a call, and the second the error
+    if hasattr(
+        error, "java_exception"
+    ):  # the first line of a py4j error names the call, the second the error
         text = text.partition("\n: ")[2] or text
     text = text.partition("\n")[0][:500]
     why = f"{COULD_NOT_BE_CHECKED}{name}{f': {text}' if text else ''}"
@@ -189,7 +191,7 @@ def _judged(check: Check, measured: Measured, settings: Settings) -> Result:
 
 
 def rate(entity: str, part: float, whole: float, what: str, settings: Settings) -> Measured:
-    """A share, which passes where it is of fewer than `minimum_events`."""
+    """A rate, which passes if it is based on fewer than `minimum_events`."""
     few = whole < settings.checks.minimum_events
     detail = f"{part:g} of {whole:g} {what}" + (", too few to judge" if few else "")
     return Measured(entity, part / whole if whole else 0.0, detail, "pass" if few else "compare")

@@ -1,4 +1,4 @@
-"""Room on the disks that a run on this machine writes to. It needs neither the lake nor Spark."""
+"""Free space of the disks that this installation writes to. It needs neither the lake nor Spark."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from urllib.parse import unquote, urlsplit
 from spark_jobs.checks.check import Measured, Run
 from spark_jobs.settings import Settings
 
-# Samples of a disk that are kept, and the least time between two of them and for a growth, seconds.
+# Number of samples kept per disk, the minimum time between two samples, and the minimum time to compute a growth, seconds.
 SAMPLES = 7 * 24
 SAMPLE_SECONDS = 3600.0
 GROWTH_SECONDS = 3600.0
@@ -27,15 +27,15 @@ History = Mapping[str, Sequence[tuple[float, int]]]
 
 @dataclass(frozen=True)
 class Disk:
-    """A file system, and what of ours is on it.
+    """A file system and the folders on it.
 
     Attributes:
-        entity: the first of its places: `home`, `warehouse` or `temporary`.
-        path: of that place.
-        places: in words.
-        free: bytes that may be written.
+        entity: its first folder: `home`, `warehouse` or `temporary`.
+        path: of that folder.
+        places: all folders, in words.
+        free: bytes available.
         total: bytes.
-        free_share: of the bytes or of the inodes, whichever is less.
+        free_share: of bytes or inodes, whichever is less.
     """
 
     entity: str
@@ -47,12 +47,12 @@ class Disk:
 
 
 def disks(settings: Settings) -> list[Disk]:
-    """The file systems of `TRACE_HOME`, of a local warehouse and of temporary files, each once."""
+    """The file systems of `TRACE_HOME`, a local warehouse and temporary files, each once."""
     places = [("home", "TRACE_HOME", settings.home)]
     warehouse = urlsplit(settings.warehouse)
     if warehouse.scheme in ("", "file"):
         places.append(("warehouse", "the warehouse", Path(unquote(warehouse.path))))
-    # No `tempfile.gettempdir()`: it writes a file to find a folder, and raises where the disk is full.
+    # Not `tempfile.gettempdir()`: it writes a file, and raises on a full disk.
     places.append(
         ("temporary", "temporary files", Path(os.environ.get("TMPDIR") or tempfile.tempdir or "/tmp"))
     )
@@ -67,7 +67,7 @@ def disks(settings: Settings) -> list[Disk]:
             )
             continue
         seen = os.statvfs(path)
-        # What is kept for root counts neither as free nor as ours.
+        # Blocks reserved for root count neither as free nor in the total.
         total = (seen.f_blocks - seen.f_bfree + seen.f_bavail) * seen.f_frsize
         shares = [seen.f_bavail * seen.f_frsize / total if total else 1.0]
         if seen.f_files:
@@ -77,12 +77,12 @@ def disks(settings: Settings) -> list[Disk]:
 
 
 def measure(found: Sequence[Disk], history: History, now: datetime) -> list[Measured]:
-    """Per disk: the free share, and how many days it lasts."""
+    """Per disk: the free share, and the days until it is full at the present growth."""
     return [Measured(disk.entity, disk.free_share, _words(disk, history, now)) for disk in found]
 
 
 def disk_space(run: Run) -> Iterator[Measured]:
-    """Per disk: the free share; remembers it, for the growth, where there is room to."""
+    """Per disk: the free share; saves a sample for the growth if there is space."""
     found = disks(run.settings)
     file = history_file(run.settings)
     history = read_history(file)
@@ -91,7 +91,7 @@ def disk_space(run: Run) -> Iterator[Measured]:
 
 
 def days_left(disk: Disk, history: History, now: datetime) -> tuple[float, float] | None:
-    """Days until the disk is full, and the days that this is drawn from; None: not known, or it does not grow."""
+    """Days until the disk is full, and the days of samples that this is computed from; None if unknown or not growing."""
     known = [each for each in history.get(disk.entity, ()) if each[0] <= now.timestamp() - GROWTH_SECONDS]
     if not known:
         return None
@@ -101,7 +101,7 @@ def days_left(disk: Disk, history: History, now: datetime) -> tuple[float, float
 
 
 def with_sample(history: History, found: Sequence[Disk], now: datetime) -> History:
-    """The history, with what was found where the last sample is old enough."""
+    """The history with a new sample, if the last one is old enough."""
     kept = {entity: list(samples) for entity, samples in history.items()}
     for disk in found:
         # The clock may have been set back.
@@ -117,7 +117,7 @@ def history_file(settings: Settings) -> Path:
 
 
 def read_history(file: Path) -> History:
-    """What was remembered; nothing where the file is not there or damaged: the growth is then not known yet."""
+    """The saved samples; empty if the file is missing or damaged, so that the growth is unknown."""
     try:
         return {
             str(entity): [(float(time), int(free)) for time, free in samples]
@@ -128,7 +128,7 @@ def read_history(file: Path) -> History:
 
 
 def write_history(file: Path, history: History) -> None:
-    """Remember, where there is room to."""
+    """Save the samples if there is space."""
     new = file.with_suffix(f".{os.getpid()}.new")
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -157,5 +157,5 @@ def _span(days: float) -> str:
 
 
 def _existing(path: Path) -> Path:
-    """The path, or the nearest folder above it that is there."""
+    """The path, or its nearest parent folder that exists."""
     return next(each for each in (path, *path.parents) if each.exists())

@@ -1,4 +1,4 @@
-"""Make checks, and book what came of them in `lake.ops.check_results`."""
+"""Run checks and save their results in `lake.ops.check_results`."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ log = logging.getLogger(__name__)
 
 
 def evaluate(checks: Iterable[Check], run: Run) -> list[Evaluation]:
-    """Make each check; one that raises fails alone."""
+    """Run each check; a check that raises fails alone."""
     found = []
     for check in checks:
         try:
             found.append(judge(check, _given_time(check, run), run.settings))
-        except Exception as error:  # whatever it is: the others say something still
-            jvm.raise_if_died()  # they do not, and nothing is wrong with what they check
+        except Exception as error:  # of any kind: the other checks still run
+            jvm.raise_if_died()  # the JVM has died, so no check can run; nothing is known to be wrong with the data
             log.exception("check %s could not be made", check.name)
             found.append(could_not_be_made(check, error, run.settings))
     return found
 
 
 def _given_time(check: Check, run: Run) -> Iterator[Measured]:
-    """What the check measures. What never was is unknown at first: a cluster that was just added is no fault."""
+    """The measurements. What has never happened is unknown at first: a cluster that was just added is no failure."""
     for each in check.measure(run):
         if each.verdict == "never":
             limit = timedelta(minutes=threshold(check, each.entity, run.settings))
@@ -53,7 +53,7 @@ def _given_time(check: Check, run: Run) -> Iterator[Measured]:
 
 
 def _first_look(check: Check, entity: str | None, run: Run) -> datetime:
-    """When the oldest result of the entity was booked, or now."""
+    """The time of the oldest saved result of the entity, or now."""
     try:
         table = lake(run.settings).load_table(CHECK_RESULTS.name)
     except NoSuchTableError:
@@ -63,7 +63,7 @@ def _first_look(check: Check, entity: str | None, run: Run) -> datetime:
 
 
 def refusing(evaluations: Iterable[Evaluation]) -> list[str]:
-    """What forbids a publication, a line each: the failures of integrity checks."""
+    """The failures of integrity checks, which prevent a publication, one line each."""
     return [
         f"{each.check.name}{f' {result.entity}' if result.entity else ''}: {result.detail}"
         for each in evaluations
@@ -73,7 +73,7 @@ def refusing(evaluations: Iterable[Evaluation]) -> list[str]:
 
 
 def save_results(settings: Settings, evaluations: Iterable[Evaluation], run_id: str, now: datetime) -> None:
-    """Append a row a result, on main, in one commit."""
+    """Append one row per result to main, in one commit."""
     rows = [
         {
             "check": each.check.name,

@@ -1,4 +1,4 @@
-"""Values, times and foreign text as people read them, in alerts and on pages."""
+"""Format values, times and untrusted text for alerts and pages."""
 
 from __future__ import annotations
 
@@ -44,15 +44,15 @@ def duration(span: timedelta) -> str:
 
 
 def utc(time: datetime) -> str:
-    """To the minute, such as `2026-11-23 05:30 UTC`; a time without a zone is taken for UTC."""
+    """A time to the minute, such as `2026-11-23 05:30 UTC`; a naive time is UTC."""
     return f"{(time.astimezone(UTC) if time.tzinfo else time):%Y-%m-%d %H:%M} UTC"
 
 
 def printable(text: str, longest: int = 1000) -> str:
-    """One line of visible characters, cut to a length.
+    """The text as one line of visible characters, truncated.
 
-    Names of topics, groups and clients are written by other people. A line break in one could forge a line of a log or a
-    header of a mail, and a direction mark could turn a name around.
+    Names of topics, groups and clients are untrusted: a line break could forge a log line or a mail header, and a
+    direction mark could reverse a name.
     """
     line = " ".join(text.split())
     shown = "".join(

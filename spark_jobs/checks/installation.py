@@ -1,4 +1,4 @@
-"""Checks of the installation on this machine. The supervisor of `make up` makes them: it imports neither Spark nor the lake."""
+"""Checks of the installation on this machine, run by the supervisor of `make up`, which imports neither Spark nor the lake."""
 
 from __future__ import annotations
 

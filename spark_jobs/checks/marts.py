@@ -1,6 +1,6 @@
-"""Checks of the marts that were just published: how the messaging of each cluster is.
+"""Checks of the marts that were just published: the health of the messaging of each cluster.
 
-Rates are of the last `window_hours` before the cluster's watermark.
+Rates cover the last `window_hours` before the cluster's watermark.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _CLIENT_HOST = "regexp_replace(substring_index(client, '@', 1), ':[0-9]+$', '')"
 
 
 def completeness(run: Run) -> Iterator[Measured]:
-    """Per cluster: the share of the consumer records that arrived, by estimate."""
+    """Per cluster: the estimated share of consumer records that arrived."""
     for row in _rows(
         run,
         """
@@ -33,7 +33,7 @@ def completeness(run: Run) -> Iterator[Measured]:
 
 
 def clock_skew(run: Run) -> Iterator[Measured]:
-    """Per client machine whose clock is ahead, or with negative latencies: the most, ms."""
+    """Per client host whose clock is ahead, or with negative latencies: the maximum, ms."""
     for row in _rows(
         run,
         f"""
@@ -51,7 +51,7 @@ def clock_skew(run: Run) -> Iterator[Measured]:
 
 
 def duplicate_rate(run: Run) -> Iterator[Measured]:
-    """Per consumer group: the share of deliveries with an attempt too many."""
+    """Per consumer group: the share of deliveries that were consumed more than once."""
     for row in _rows(
         run,
         """
@@ -66,7 +66,7 @@ def duplicate_rate(run: Run) -> Iterator[Measured]:
 
 
 def orphan_rate(run: Run) -> Iterator[Measured]:
-    """Per topic and expected group: the share of the judged messages that are orphans."""
+    """Per topic and expected group: the share of judged messages that are orphans."""
     for row in _rows(
         run,
         """
@@ -81,7 +81,7 @@ def orphan_rate(run: Run) -> Iterator[Measured]:
 
 
 def unknown_layouts(run: Run) -> Iterator[Measured]:
-    """Per reason: records of a type or a number of fields that no known layout has."""
+    """Per reason: the number of records whose type or number of fields no known layout has."""
     for row in _rows(
         run,
         """
@@ -97,7 +97,7 @@ def unknown_layouts(run: Run) -> Iterator[Measured]:
 
 
 def group_silent(run: Run) -> Iterator[Measured]:
-    """Per consumer group of the look-back: minutes since its last attempt, 0 where its topics had no sends."""
+    """Per consumer group of the look-back: minutes since its last attempt, 0 if its topics had no sends."""
     minutes, grace = run.settings.checks.group_silent_minutes, run.settings.limits.grace_seconds
     for row in _rows(
         run,
@@ -137,12 +137,12 @@ def group_silent(run: Run) -> Iterator[Measured]:
 
 
 def slo_burn_page(run: Run) -> Iterator[Measured]:
-    """Per objective: pairs of windows that page and burn its budget."""
+    """Per objective: window pairs of severity page in which its error budget burns."""
     return _burning(run, "page")
 
 
 def slo_burn_ticket(run: Run) -> Iterator[Measured]:
-    """Per objective: pairs of windows that burn its budget slowly."""
+    """Per objective: window pairs of severity ticket in which its error budget burns."""
     return _burning(run, "ticket")
 
 
@@ -170,7 +170,7 @@ def _burning(run: Run, severity: str) -> Iterator[Measured]:
 
 
 def _rows(run: Run, query: str) -> list[Row]:
-    """The rows of a query that may read `watermarks` (cluster, watermark, since)."""
+    """The rows of a query, which may read `watermarks` (cluster, watermark, since)."""
     assert run.spark is not None
     marks = run.watermarks or {}
     run.spark.createDataFrame(list(marks.items()), "cluster string, ms bigint").selectExpr(

@@ -1,4 +1,4 @@
-"""Checks of raw and events: nothing missing, nothing twice, and what could not be read."""
+"""Checks of raw and events: missing, duplicated and unreadable messages and records."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from spark_jobs.trace.merge import MESSAGE_KEY, least_records, pending
 
 QUEUE = MESSAGE_KEY[:4]
 QUEUE_EPOCH = MESSAGE_KEY[:5]
-# How long ago messages may have been read whose records are counted: bodies of days would be read after every merge.
+# Records are counted for messages that were read in this time: else the bodies of days would be read after every merge.
 COUNTED = timedelta(hours=1)
 
 
 def offsets_contiguous(run: Run) -> Iterator[Measured]:
-    """Per queue: offsets that are missing and not booked as a gap, and rows too many."""
+    """Per queue: offsets that are missing and not recorded as a gap, and duplicate rows."""
     spark, since = _spark(run), _since(run)
     _, raw = _published(run, RAW)
     lives = (
@@ -50,7 +50,7 @@ def offsets_contiguous(run: Run) -> Iterator[Measured]:
 
 
 def raw_offsets_match_data(run: Run) -> Iterator[Measured]:
-    """Per queue: how far the position in raw's snapshot is from the end of the data and of the gaps."""
+    """Per queue: the difference between the committed offset of raw and the end of its data and gaps."""
     positions, raw = _published(run, RAW)
     gaps = _spark(run).table(INGEST_GAPS.full_name).collect()
     for queue, last in _last(raw, _since(run)).items():
@@ -70,9 +70,9 @@ def raw_offsets_match_data(run: Run) -> Iterator[Measured]:
 
 
 def events_offsets_match_data(run: Run) -> Iterator[Measured]:
-    """Per queue: records beyond the position in events' snapshot, and how far that is beyond raw's."""
+    """Per queue: records after the committed offset of events, and how far that is after the committed offset of raw."""
     events, records = _published(run, EVENTS)
-    raw, _ = _published(run, RAW)  # after events: an ingest that goes on meanwhile only moves it ahead
+    raw, _ = _published(run, RAW)  # after events: a concurrent ingest only moves it ahead
     ends = _last(records, _since(run))
     for queue in sorted(set(ends) | set(events)):
         position, source = events.get(queue, Position(next=0)), raw.get(queue, Position(next=0))
@@ -89,10 +89,10 @@ def events_offsets_match_data(run: Run) -> Iterator[Measured]:
 
 
 def raw_is_in_events(run: Run) -> Iterator[Measured]:
-    """Per queue, of what was merged: messages that events has too few records of, or one twice, or has alone.
+    """Per queue, of merged messages: those with too few or duplicate records in events, and those only events has.
 
-    Records are counted of messages that were read a short while ago, as that takes their bodies; of older ones some must be
-    there.
+    Records are counted only for messages that were read recently, as counting reads their bodies; an older message must
+    have at least one record.
     """
     since = _since(run)
     positions, records = _published(run, EVENTS)
@@ -107,7 +107,7 @@ def raw_is_in_events(run: Run) -> Iterator[Measured]:
         .select(*MESSAGE_KEY, F.lit(True).alias("in_raw"), least_records().alias("least"), no_record)
         # Their bodies are not read.
         .union(raw.where(is_old).select(*MESSAGE_KEY, F.lit(True), nothing, no_record))
-        # From raw's first message on: older ones may be in events alone, whose retention is longer.
+        # From the first message of raw: older ones may be in events only, whose retention is longer.
         .union(
             _recent(rows_in(records, merged), since, first).select(
                 *MESSAGE_KEY, F.lit(False), nothing, "record_index"
@@ -133,7 +133,7 @@ def raw_is_in_events(run: Run) -> Iterator[Measured]:
         )
         .collect()
     )
-    # Most that are alone in raw hold no record; bodies are read only now, and only of those spans.
+    # Most messages that are only in raw hold no record; bodies are read only now, and only of those ranges.
     spans = [Range(_queue(r), r.epoch, r["first"], r["last"] + 1) for r in lives if r["first"] is not None]
     alone = (
         rows_in(raw.where(is_old), spans).join(records, MESSAGE_KEY, "left_anti").where(least_records() > 0)
@@ -151,7 +151,7 @@ def raw_is_in_events(run: Run) -> Iterator[Measured]:
 
 
 def invalid_rate(run: Run) -> Iterator[Measured]:
-    """Per cluster and trace topic: the share of the records that no layout fits."""
+    """Per cluster and trace topic: the share of records that match no layout."""
     since = run.now - timedelta(hours=run.settings.checks.window_hours)
     rows = (
         _spark(run)
@@ -185,7 +185,7 @@ def body_errors(run: Run) -> Iterator[Measured]:
 
 
 def ingest_gaps(run: Run) -> Iterator[Measured]:
-    """Per queue: offsets that the broker had deleted before they were read, found in the window."""
+    """Per queue: offsets that the broker deleted before they were read, detected in the window."""
     since = run.now - timedelta(hours=run.settings.checks.window_hours)
     rows = _spark(run).table(INGEST_GAPS.full_name).where(f"detected_at >= {_literal(since)}").collect()
     found: dict[str, int] = {}
@@ -201,7 +201,7 @@ def _spark(run: Run) -> SparkSession:
 
 
 def _published(run: Run, table: Table) -> tuple[Positions, DataFrame]:
-    """The books and the rows of one snapshot of main, whatever is published meanwhile."""
+    """The committed offsets and the rows of one snapshot of main, also during concurrent publications."""
     committed = read_offsets(_spark(run), run.settings, table)
     while committed.head != head(run.settings, table):
         committed = read_offsets(_spark(run), run.settings, table)
@@ -220,13 +220,13 @@ def _literal(time: datetime) -> str:
 
 
 def _first(rows: DataFrame, since: datetime) -> DataFrame:
-    """Per life of a queue the first offset stored since then."""
+    """Per epoch of a queue, the first offset stored since then."""
     recent = rows.where(f"store_time >= {_literal(since)}")
     return recent.groupBy(*QUEUE_EPOCH).agg(F.min("queue_offset").alias("first_recent"))
 
 
 def _recent(rows: DataFrame, since: datetime, first: DataFrame) -> DataFrame:
-    """Messages from `first` on; those that could not be taken apart have no store time."""
+    """Messages from `first` on; messages that could not be parsed have no store time."""
     return (
         rows.where(f"store_time >= {_literal(since)} or store_time is null")
         .join(F.broadcast(first), QUEUE_EPOCH, "inner")
@@ -236,7 +236,7 @@ def _recent(rows: DataFrame, since: datetime, first: DataFrame) -> DataFrame:
 
 
 def _last(rows: DataFrame, since: datetime) -> dict[Queue, Row]:
-    """Per queue the last epoch and offset among the messages stored since then."""
+    """Per queue, the last epoch and offset of the messages stored since then."""
     last = F.max(F.struct("epoch", "queue_offset")).alias("last")
     found = _recent(rows, since, _first(rows, since)).groupBy(*QUEUE).agg(last).orderBy(*QUEUE)
     return {_queue(row): row["last"] for row in found.collect()}
@@ -251,7 +251,7 @@ def _of(gap: Row, queue: Queue, epoch: int) -> bool:
 
 
 def _committed(gaps: list[Row], life: Row) -> int:
-    """Offsets of the booked gaps that lie between the first and the last offset of the life."""
+    """Number of offsets of recorded gaps between the first and the last offset of the epoch."""
     spans = [
         (max(gap.from_offset, life["first"]), min(gap.to_offset, life["last"] + 1))
         for gap in gaps

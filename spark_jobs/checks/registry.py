@@ -1,4 +1,4 @@
-"""Every check, in one table. docs/checks.md is made from it by `make checks`."""
+"""Every check, in one table. `make checks` generates docs/checks.md from it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from spark_jobs.settings import Settings
 
 
 def _told(run: Run) -> Iterator[Measured]:
-    """Measured elsewhere: by Airflow's callbacks, and by the watchdog of itself."""
+    """Measured elsewhere: by Airflow's callbacks, and by the watchdog for itself."""
     return iter(())
 
 
@@ -243,10 +243,10 @@ BY_NAME = {check.name: check for check in CHECKS}
 
 
 def of_stage(settings: Settings, *stages: Stage) -> list[Check]:
-    """The checks that are made there.
+    """The checks of these stages.
 
     Raises:
-        ValueError: the settings name a check that is not there.
+        ValueError: the settings name an unknown check.
     """
     named = {*settings.checks.off, *settings.checks.severity}
     named |= {key.partition(":")[0] for key in settings.checks.of_entity}

@@ -1,4 +1,4 @@
-"""What checks tell people in the log of their job."""
+"""The output of checks in the log of their job."""
 
 from __future__ import annotations
 

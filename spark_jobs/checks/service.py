@@ -1,4 +1,4 @@
-"""Checks of the service, against the clock and the brokers; made by the watchdog, which needs no Spark."""
+"""Checks of the service against the clock and the brokers, run by the watchdog without Spark."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from spark_jobs.lake.offsets import (
 from spark_jobs.lake.tables import EVENTS, RAW, Table
 from spark_jobs.mart_build.inputs import WATERMARKS, Inputs, Published
 
-# All marts are published together; any of them tells when.
+# All marts are published together, so one of them is enough.
 _A_MART = Table("marts.fct_sends", "", ())
 
 
@@ -43,18 +43,18 @@ def freshness_marts(run: Run) -> Iterator[Measured]:
     """Per cluster: minutes since the watermark of the published marts."""
     marks = json.loads(summary_with(run.settings, _A_MART, WATERMARKS).get(WATERMARKS, "{}"))
     if not marks and not _merged(run).change_seq:
-        return iter(())  # there is nothing to build from
+        return iter(())  # there is nothing to build
     ms = {cluster: _ms(datetime.fromisoformat(at).replace(tzinfo=UTC)) for cluster, at in marks.items()}
     return _ages(run, ms, "is in the marts")
 
 
 def ingest_silent(run: Run) -> Iterator[Measured]:
-    """Minutes since raw or events was last published, whichever is longer ago; each run publishes both."""
+    """Minutes since the last commit to raw or to events, whichever is longer ago; each run commits to both."""
     return iter([_silence(run, OFFSETS, RAW, EVENTS)])
 
 
 def marts_silent(run: Run) -> Iterator[Measured]:
-    """Minutes since the marts were last published; they need not be while that would change nothing."""
+    """Minutes since the last publication of the marts; it passes while a build would change nothing."""
     silence = _silence(run, WATERMARKS, _A_MART)
     published, merged = Published.of(run.settings), _merged(run)
     inputs = Inputs.of(merged, run.settings.limits, published)
@@ -67,7 +67,7 @@ def marts_silent(run: Run) -> Iterator[Measured]:
 
 
 def lag(run: Run) -> Iterator[Measured]:
-    """Per queue: messages that the broker has and raw has not; a cluster fails that could not be asked in full."""
+    """Per queue: messages that the broker has and raw has not; a cluster fails if it could not be queried in full."""
     for cluster, asked in run.brokers.items():
         for queue, seen in asked.seen.items():
             read, end = seen.position.next - 1, seen.bounds.max_offset - 1
@@ -86,7 +86,7 @@ def lag(run: Run) -> Iterator[Measured]:
 
 
 def retention_headroom(run: Run) -> Iterator[Measured]:
-    """Per queue: hours until the broker deletes the first message that was not read."""
+    """Per queue: hours until the broker deletes the first unread message."""
     for asked in run.brokers.values():
         for queue, seen in asked.seen.items():
             yield _headroom(run, queue, seen)
@@ -114,7 +114,7 @@ def _unknown(queues: list[Queue]) -> Iterator[Measured]:
 
 
 def _merged(run: Run) -> CommittedOffsets:
-    """What events says of itself."""
+    """The committed offsets of events."""
     summary = summary_with(run.settings, EVENTS, OFFSETS)
     return CommittedOffsets(_positions(run, EVENTS), int(summary.get(CHANGE_SEQ, 0)))
 
@@ -135,7 +135,7 @@ def _ages(run: Run, marks: dict[str, int], what: str) -> Iterator[Measured]:
 
 
 def _silence(run: Run, carried: str, *tables: Table) -> Measured:
-    """Minutes since the longest silent of the tables was published: the snapshots that carry the property tell."""
+    """Minutes since the last publication of the table that was published least recently, by snapshots with the property."""
     published: dict[str, datetime] = {}
     for table in tables:
         try:

@@ -1,4 +1,4 @@
-"""The title of an alert: where it is, what is wrong there, and the value against the limit."""
+"""The title of an alert: where, what is wrong, and the value against the limit."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from spark_jobs.checks.check import COULD_NOT_BE_CHECKED, QUEUE, Check, Result
 from spark_jobs.checks.formatting import amount, printable
 
-# Longer names and reasons are cut: the description has them in full.
+# Longer names and reasons are truncated; the description has them in full.
 LONGEST_NAME = 80
 LONGEST_REASON = 200
 LONGEST = 300
@@ -16,9 +16,9 @@ _LABELS = {QUEUE: "{topic} ({broker}, queue {queue})", "cluster": ""}
 
 
 def title(check: Check, result: Result, environment: str) -> str:
-    """What an on-call engineer reads first, such as `prod: 48,211 messages wait on RMQ_SYS_TRACE_TOPIC, limit 10,000`.
+    """The line that on-call reads first, such as `prod: 48,211 messages wait on RMQ_SYS_TRACE_TOPIC, limit 10,000`.
 
-    The cluster stands behind the environment where it has another name: `prod/east: …`.
+    The cluster follows the environment if its name differs: `prod/east: …`.
     """
     names = _names(check, result.entity)
     where = [printable(environment, LONGEST_NAME)]
@@ -45,18 +45,18 @@ def _what(check: Check, result: Result, names: Mapping[str, str]) -> str:
 
 
 def _limit(check: Check, result: Result) -> str:
-    """A check whose limit is 0, without a setting for it, fails for anything at all: that goes without saying."""
+    """The limit; empty for a check whose limit is always 0."""
     if check.limit is None and not result.threshold:
         return ""
     return f", {'limit' if check.fails == 'above' else 'minimum'} {amount(result.threshold, check.unit)}"
 
 
 def _names(check: Check, entity: str | None) -> dict[str, str]:
-    """The parts of an entity by their names, and `entity`: what is left to name where the cluster is known."""
+    """The parts of an entity by name, and `entity`: the entity without its cluster."""
     shown = printable(entity or "", LONGEST_NAME)
     fields = check.entity.split("/") if check.entity else []
     parts = [printable(part, LONGEST_NAME) for part in (entity or "").split("/", max(0, len(fields) - 1))]
-    if not fields or len(parts) != len(fields):  # also the cluster of a check of queues
+    if not fields or len(parts) != len(fields):  # a check of queues may also report a cluster
         found = {"cluster": shown} if fields[:1] == ["cluster"] and entity and "/" not in entity else {}
         return {**dict.fromkeys(fields, shown), **found, "entity": "" if found else shown}
     names = dict(zip(fields, parts, strict=True))

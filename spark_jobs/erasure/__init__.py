@@ -1,1 +1,1 @@
-"""Erase what the warehouse has of one key, group or message, and keep it out from then on."""
+"""Erase what the warehouse has of one key, group or message, and apply the rule to every later extraction."""

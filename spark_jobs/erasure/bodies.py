@@ -1,4 +1,4 @@
-"""Take the records that the rules name out of trace messages; the messages stay."""
+"""Remove the records that the rules match from trace messages; the messages are kept."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from spark_jobs.erasure.matching import BYTES, in_any, in_piece
 from spark_jobs.erasure.rules import Kind, Rule
 from spark_jobs.trace.layouts import RECORD_SEPARATOR
 
-# In the properties of a message: how many of its records were erased.
+# The message property with the number of erased records.
 ERASED = "trace.erased_records"
 
 
 def without_erased(messages: DataFrame, rules: Sequence[Rule]) -> DataFrame:
-    """The messages (columns of raw) without what the rules name; the same frame where there are no rules.
+    """The messages (columns of raw) without what the rules match; the same DataFrame if there are no rules.
 
     See `rewritten`.
     """
@@ -24,12 +24,12 @@ def without_erased(messages: DataFrame, rules: Sequence[Rule]) -> DataFrame:
 
 
 def rewritten(messages: DataFrame, rules: Sequence[Rule]) -> DataFrame:
-    """The messages without what the rules name, and what that changed: `erased` (bigint, records), `is_rewritten`.
+    """The messages without what the rules match, and the columns `erased` (bigint, records) and `is_rewritten` (boolean).
 
-    An erased record leaves an empty piece between two separators, so the others keep their places. The property
-    `trace.erased_records` counts them. What names them in `keys` and `properties` is taken out. A body that could not
-    be read has no records: where its bytes or the message's keys hold what is named, it is emptied. `body_crc` and
-    `stored_size` stay: they say what the broker has.
+    An erased record leaves an empty piece between two separators, so the other records keep their index. The property
+    `trace.erased_records` counts them. Matching words are removed from `keys` and `properties`. A body that could not be
+    read has no records: it is emptied if its bytes or the message's keys match. `body_crc` and `stored_size` do not
+    change: they describe the message on the broker.
     """
     of_key = (Kind.KEY, Kind.MSG_ID)
     pieces = F.split(F.decode("body", BYTES), RECORD_SEPARATOR)
@@ -80,7 +80,7 @@ def _empty(pieces: str) -> Column:
 
 
 def _counted() -> Column:
-    """The properties without what is named, with the count, which adds up over several erasures."""
+    """The properties without what matches, with the count, which adds up over several erasures."""
     before = F.coalesce(F.try_element_at("properties", F.lit(ERASED)).cast("bigint"), F.lit(0))
     others = F.map_filter(
         F.coalesce("_properties", F.create_map().cast("map<string,string>")), lambda name, _: name != ERASED
@@ -90,6 +90,6 @@ def _counted() -> Column:
 
 
 def _without_words(rules: Sequence[Rule], text: Column, kinds: Sequence[Kind]) -> Column:
-    """The words of a text, which spaces separate, that no rule names; NULL where there was none before."""
+    """The words of a text, separated by spaces, that no rule matches; NULL if there was no text."""
     words = F.filter(F.split(text, " "), lambda word: ~in_any(rules, word, kinds=kinds))
     return F.array_join(words, " ")

@@ -1,4 +1,4 @@
-"""Erase from the rows of the marts that a full refresh keeps, as events no longer holds their records."""
+"""Erase from the rows of the marts that a full refresh keeps because events no longer has their records."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ COLUMNS = {
     Kind.GROUP: ("consumer_group", "producer_group", "expected_group"),
     Kind.MSG_ID: ("msg_id", "offset_msg_id", "batch_id"),
 }
-# The first bytes of a record that no layout fits: any text may be in them.
+# The first bytes of a record that matches no layout: they may contain any text.
 RECORD_SAMPLE = "sample"
 
 
 def erase_from_marts(spark: SparkSession, tables: Sequence[str], rule: Rule) -> None:
-    """Delete the rows of the rule's cluster that name it, on the branch that the session writes.
+    """Delete the rows of the rule's cluster that match it, on the branch that the session writes to.
 
-    Of a key, all rows of each message that has it are deleted: not every table of messages holds their keys.
+    For a key, all rows of each message that has the key are deleted: not every table of messages has the keys.
 
     Args:
-        spark: the session; `spark.wap.branch` says which branch is read and written.
-        tables: each `<namespace>.<name>`; those without a column of the rule's kind are left alone.
+        spark: the session; `spark.wap.branch` is the branch that is read and written.
+        tables: each `<namespace>.<name>`; tables without a column of the rule's kind are not changed.
         rule: what is erased.
     """
     columns = {table: spark.table(f"{CATALOG}.{table}").columns for table in tables}
@@ -48,12 +48,12 @@ def erase_from_marts(spark: SparkSession, tables: Sequence[str], rule: Rule) -> 
 
 
 def _values(rows: DataFrame, column: str) -> DataFrame:
-    """The values of a column, kept: the rows are deleted while these are read."""
+    """The values of a column, persisted, as the rows are deleted while they are read."""
     return rows.select(column).where(F.col(column).isNotNull()).distinct().localCheckpoint()
 
 
 def _delete(spark: SparkSession, table: str, rule: Rule, values: DataFrame) -> None:
-    """Delete the rows of the cluster that have one of the values in the column of that name."""
+    """Delete the rows of the cluster that have one of the values in the column of the same name."""
     (column,) = values.columns
     if values.isEmpty():
         return

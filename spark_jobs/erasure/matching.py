@@ -1,7 +1,7 @@
-"""Find what the rules name: in the bytes of a record, in a row of events, in any other text.
+"""Match the rules: in the bytes of a record, in a row of events, in any other text.
 
-In a record that has a known type and number of fields only the fields of the rule's kind are compared, so to erase the
-group `orders` leaves the topic `orders` alone. In any other piece of a body (torn, glued) every field counts.
+In a record of a known type and number of fields only the fields of the rule's kind are compared, so an erasure of the
+group `orders` does not match the topic `orders`. In any other piece of a body (torn, glued) every field is compared.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ COLUMNS = {
     Kind.GROUP: ("group_name",),
     Kind.MSG_ID: ("msg_id", "offset_msg_id", "transaction_id"),
 }
-# One character a byte, so that no body is changed by being looked at.
+# One character per byte, so that decoding does not change a body.
 BYTES = "ISO-8859-1"
 _SEPARATORS = {Kind.KEY: " ", Kind.MSG_ID: ","}
 
 
 def in_text(rules: Sequence[Rule], kind: Kind, text: Column, charset: str = "UTF-8") -> Column:
-    """Whether a text that has the kind's place holds what a rule of the kind names; False for NULL.
+    """Whether a text in a field of the kind matches a rule of the kind; False for NULL.
 
     Args:
         rules: the rules.
         kind: keys are separated by spaces, ids by commas; a group may have prefixes that end in `%`.
         text: the text.
-        charset: what its bytes on the wire are had by.
+        charset: the charset that gives its bytes on the wire.
     """
     of_kind = [rule for rule in rules if rule.kind is kind]
     is_group = kind is Kind.GROUP
@@ -42,7 +42,7 @@ def in_text(rules: Sequence[Rule], kind: Kind, text: Column, charset: str = "UTF
 def in_any(
     rules: Sequence[Rule], text: Column, charset: str = "UTF-8", kinds: Sequence[Kind] = tuple(Kind)
 ) -> Column:
-    """Whether a text of any meaning holds, as a word, what a rule of the kinds names; False for NULL."""
+    """Whether any word of a text matches a rule of the kinds; False for NULL."""
     words = F.split(text, '[\\x00-\\x20,:/%|"]+')
     return (
         F.lit(False)
@@ -55,7 +55,7 @@ def in_any(
 
 
 def in_piece(rules: Sequence[Rule], piece: Column) -> Column:
-    """Whether a piece of a body, one character a byte, is a record that a rule names."""
+    """Whether a piece of a body, one character per byte, is a record that a rule matches."""
     fields = F.split(piece, FIELD_SEPARATOR)
     first, last = F.get(fields, F.lit(0)), F.get(fields, F.size(fields) - 1)
     count = (F.size(fields) - F.when(last == "", 1).otherwise(0)).cast("string")
@@ -77,13 +77,13 @@ def in_piece(rules: Sequence[Rule], piece: Column) -> Column:
 
 
 def in_record(rules: Sequence[Rule]) -> Column:
-    """Whether a row of events is what a rule names: its columns, or the bytes of an Invalid record."""
+    """Whether a row of events matches a rule: by its columns, or by the bytes of an Invalid record."""
     columns = [in_text(rules, kind, F.col(name)) for kind, names in COLUMNS.items() for name in names]
     return _any(*columns, in_any(rules, F.decode("raw", BYTES), BYTES))
 
 
 def _places() -> dict[Kind, dict[str, list[int]]]:
-    """Per kind, type and number of fields: where the kind stands in some layout; the type last is written after `…`."""
+    """Per kind, type and number of fields: the positions of the kind's fields in any layout; `…` marks layouts with type last."""
     found: dict[Kind, dict[str, list[int]]] = {kind: {} for kind in Kind}
     for kind, columns in COLUMNS.items():
         for layout in LAYOUTS:

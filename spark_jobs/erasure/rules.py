@@ -1,4 +1,4 @@
-"""The rules of erasure: what may not be in the warehouse, as salted hashes in `lake.ops.erasures`."""
+"""The erasure rules: what must not be in the warehouse, as salted hashes in `lake.ops.erasures`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from spark_jobs.settings import Settings
 
 
 class Kind(StrEnum):
-    """What of a traced message is erased: one of its user keys, its producer or consumer group, its id."""
+    """What identifies the erased messages: a user key, a producer or consumer group, a message id."""
 
     KEY = "key"
     GROUP = "group"
@@ -26,7 +26,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True)
 class Rule:
-    """Records of the cluster that hold a text with this hash where the kind has its place are erased."""
+    """A rule: records of the cluster with a text of this hash in a field of the kind are erased."""
 
     cluster: str
     kind: Kind
@@ -35,10 +35,10 @@ class Rule:
 
 
 def named(kind: Kind, text: str) -> str:
-    """The text as it is compared: groups without `%RETRY%`, `%DLQ%` and namespace.
+    """Normalise the text for comparison: groups without `%RETRY%`, `%DLQ%` and namespace.
 
     Raises:
-        ValueError: no key, group or id can be so.
+        ValueError: the text cannot be a key, group or message id.
     """
     name = text.rpartition("%")[2] if kind is Kind.GROUP else text
     if not name or any(sign in name for sign in " ,\x01\x02"):
@@ -51,7 +51,7 @@ def digest(salt: str, text: str) -> str:
 
 
 def rules_of(settings: Settings, cluster: str | None = None) -> list[Rule]:
-    """The rules of a cluster, or of all; read without Spark, so that none costs next to nothing."""
+    """The rules of a cluster, or of all clusters; read without Spark, which is cheap if there are none."""
     try:
         rows = catalog.lake(settings).load_table(ERASURES.name).scan().to_arrow().to_pylist()
     except NoSuchTableError:
@@ -63,7 +63,7 @@ def rules_of(settings: Settings, cluster: str | None = None) -> list[Rule]:
 def add_rule(
     spark: SparkSession, settings: Settings, cluster: str, kind: Kind, text: str, run_id: str
 ) -> Rule:
-    """Book the rule, unless it is booked; from now on every extraction obeys it. All rules share one salt."""
+    """Record the rule unless it exists; every later extraction applies it. All rules share one salt."""
     known = rules_of(settings)
     salt = known[0].salt if known else secrets.token_hex(16)
     rule = Rule(cluster, kind, salt, digest(salt, named(kind, text)))
@@ -74,12 +74,12 @@ def add_rule(
 
 
 def add_counts(spark: SparkSession, rule: Rule, messages: int, records: int) -> None:
-    """Add to what the rule has taken out of raw."""
+    """Add to the counts of what the rule has removed from raw."""
     _update(spark, rule, f"messages = messages + {messages}, records = records + {records}")
 
 
 def complete(spark: SparkSession, rule: Rule) -> None:
-    """Book that no live snapshot holds it any more."""
+    """Record that no live snapshot contains it any more."""
     _update(spark, rule, f"completed_at = timestamp '{datetime.now(UTC):%Y-%m-%d %H:%M:%S}'")
 
 

@@ -1,7 +1,7 @@
-"""Erase by one rule: raw first, then what is made of it, table by table; each step can be done again.
+"""Erase by one rule from raw, events and ops, in this order; each step is idempotent.
 
-Raw and events get a commit even where nothing is found yet: a writer that is under way, and has read what is to be
-erased, is refused by it, plans again, and then finds the rule and the rewritten messages.
+Raw and events get a commit even if nothing matches: a concurrent writer that has read what is erased then fails to
+publish, plans again, and finds the rule and the rewritten messages.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from spark_jobs.trace.merge import MESSAGE_KEY, RECORD_KEY, parts_of, same_key
 
 @dataclass(frozen=True)
 class Erased:
-    """Messages of raw that were rewritten, or would be, and the records that went out of them."""
+    """The number of messages of raw that were rewritten, or would be, and of records removed from them."""
 
     messages: int
     records: int
@@ -33,15 +33,15 @@ class Erased:
 
 @dataclass(frozen=True)
 class Found:
-    """What the lake holds of a rule.
+    """What the lake contains that matches a rule.
 
     Attributes:
-        raw: messages of raw that hold it, and the records that would go out of them.
-        events: rows of events.
-        ops: rows of `lake.ops`.
-        groups: producer and consumer groups of those rows of events, with their number of rows, the largest first.
-        first: least store time of those messages and rows, UTC, as text; None where nothing has one.
-        last: greatest store time.
+        raw: messages of raw that match, and the records that would be removed from them.
+        events: number of rows of events.
+        ops: number of rows of `lake.ops`.
+        groups: producer and consumer groups of those rows of events with their number of rows, largest first.
+        first: minimum store time of those messages and rows, UTC, as text; None if there is none.
+        last: maximum store time.
     """
 
     raw: Erased
@@ -53,7 +53,7 @@ class Found:
 
 
 def look_up(spark: SparkSession, settings: Settings, rule: Rule, text: str) -> Found:
-    """What an erasure by the rule would find; nothing is changed."""
+    """Count what an erasure by the rule would remove; nothing is changed."""
     raw, events, ops = left(spark, settings, rule, text)
     messages = rewritten(_holding(spark.table(RAW.full_name), rule, text), [rule]).where("is_rewritten")
     records = spark.table(EVENTS.full_name).where((F.col("cluster") == rule.cluster) & in_record([rule]))
@@ -68,11 +68,11 @@ def look_up(spark: SparkSession, settings: Settings, rule: Rule, text: str) -> F
 def erase_from_raw(
     spark: SparkSession, settings: Settings, rule: Rule, text: str, run_id: str, dry_run: bool = False
 ) -> Erased:
-    """Rewrite the messages of raw that hold the text where the rule looks for it; the rows and positions stay.
+    """Rewrite the messages of raw that match the rule; rows and committed offsets are kept.
 
     Raises:
-        publish.PublishConflictError: another writer was first.
-        publish.AuditError: the branch still holds something, or another number of rows.
+        publish.PublishConflictError: another writer published first.
+        publish.AuditError: the branch still contains a match, or has a different number of rows.
     """
     committed = read_offsets(spark, settings, RAW)
     if committed.head is None:
@@ -102,7 +102,7 @@ def erase_from_raw(
 
 
 def rewritten_messages(spark: SparkSession, rule: Rule) -> DataFrame:
-    """The messages of raw that any erasure of the cluster has rewritten: events may have older records of them."""
+    """The messages of raw that an erasure of the cluster has rewritten: events may have older records of them."""
     is_rewritten = F.try_element_at("properties", F.lit(ERASED)).isNotNull()
     return spark.table(RAW.full_name).where((F.col("cluster") == rule.cluster) & is_rewritten)
 
@@ -110,12 +110,12 @@ def rewritten_messages(spark: SparkSession, rule: Rule) -> DataFrame:
 def erase_from_events(
     spark: SparkSession, settings: Settings, rule: Rule, run_id: str, dry_run: bool = False
 ) -> int:
-    """Delete the records that the rule names; returns how many. Unreadable bodies lose their bytes and stay a row.
+    """Delete the records that match the rule; return their number. Rows of unreadable bodies are kept without the bytes.
 
-    After a replay of the rewritten messages these are the records whose messages raw has dropped, or that have no time.
+    After a replay of the rewritten messages these are the records whose messages are no longer in raw, or without a time.
 
     Raises:
-        publish.PublishConflictError: another writer was first.
+        publish.PublishConflictError: another writer published first.
     """
     events = read_offsets(spark, settings, EVENTS)
     if events.head is None:
@@ -147,7 +147,7 @@ def erase_from_events(
 
 
 def erase_from_ops(spark: SparkSession, rule: Rule, dry_run: bool = False) -> int:
-    """Delete the cluster's rows of the other books that name it, see `_places`; returns how many."""
+    """Delete the cluster's rows of other tables of `lake.ops` that match, see `_places`; return their number."""
     count = 0
     for table, name, condition in _places(rule):
         found = spark.table(table.full_name).where(condition).select(name).collect()
@@ -164,10 +164,10 @@ def erase_from_ops(spark: SparkSession, rule: Rule, dry_run: bool = False) -> in
 
 
 def _places(rule: Rule) -> list[tuple[Table, str, Column]]:
-    """Where the other books hold it: table, column, and which rows.
+    """Where tables of `lake.ops` may contain it: table, column, and the condition of the rows.
 
-    Replaced records have it in the columns of its kind. Results of checks and alerts have of a message only the
-    group, last in their entity: `<cluster>/<group>`, `<cluster>/<topic>/<group>`.
+    Replaced records contain it in the columns of its kind. Check results and alerts contain only groups, as the last part
+    of their entity: `<cluster>/<group>`, `<cluster>/<topic>/<group>`.
     """
     places = [
         (REPLACED_RECORDS, name, (F.col("cluster") == rule.cluster) & in_text([rule], rule.kind, F.col(name)))
@@ -182,7 +182,7 @@ def _places(rule: Rule) -> list[tuple[Table, str, Column]]:
 
 
 def left(spark: SparkSession, settings: Settings, rule: Rule, text: str) -> tuple[Erased, int, int]:
-    """What main of raw, of events and of ops holds of it: messages and records, rows, rows."""
+    """What main of raw, events and ops still contains: messages and records, rows, rows."""
     return (
         erase_from_raw(spark, settings, rule, text, "", dry_run=True),
         erase_from_events(spark, settings, rule, "", dry_run=True),
@@ -193,10 +193,10 @@ def left(spark: SparkSession, settings: Settings, rule: Rule, text: str) -> tupl
 def forget(
     spark: SparkSession, settings: Settings, tables: list[str], now: datetime, run_id: str
 ) -> list[str]:
-    """Expire every snapshot but main's newest, and write manifests anew: they say the bounds of deleted files, too.
+    """Expire every snapshot except the head of main, and rewrite the manifests, which contain bounds of deleted files.
 
     Returns:
-        `<table>: <branch>` of each branch that still holds what was there before.
+        `<table>: <branch>` of each branch that still references old data.
     """
     held = []
     for table in tables:
@@ -209,7 +209,7 @@ def forget(
 
 
 def _holding(messages: DataFrame, rule: Rule, text: str) -> DataFrame:
-    """Messages of the rule's cluster that have the text anywhere: only these are looked at closely."""
+    """Messages of the rule's cluster that contain the text anywhere: a cheap filter before the exact match."""
     has = [
         F.contains("body", F.lit(text.encode())),
         F.contains("keys", F.lit(text)),

@@ -1,1 +1,1 @@
-"""TablePolicy of the tables: few files, few snapshots, nothing older than it may be. `settings.TABLE_POLICIES` is the policy."""
+"""Maintenance of the tables by policy (`settings.TABLE_POLICIES`): retention, compaction, snapshot expiry, orphan files."""

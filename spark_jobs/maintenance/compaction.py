@@ -1,8 +1,8 @@
-"""Rewrite small files and many manifests; what the books say stays on main's newest snapshot.
+"""Rewrite small data files and many manifests; the committed offsets stay on the newest snapshot of main.
 
-A compaction is published as everything else is: on a branch, with the books of the snapshot that it starts from, by a
-compare-and-set. Iceberg would put the rewritten files on whatever main has become meanwhile: with books that an
-extraction has left behind, and the next one would read a second time.
+A compaction is published like any other commit: on a branch, with the snapshot properties of the snapshot that it starts
+from, by a compare-and-set. Iceberg alone would commit the rewritten files on top of a newer main with the older offsets,
+so that the next extraction would read messages a second time.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from spark_jobs.settings import Settings, TablePolicy
 
 @dataclass(frozen=True)
 class Compacted:
-    """Files that were rewritten, the bytes in them, and the files that came of it."""
+    """The number of rewritten files, their bytes, and the number of new files."""
 
     files: int = 0
     size: int = 0
@@ -32,11 +32,11 @@ class Compacted:
 def compact(
     spark: SparkSession, settings: Settings, name: str, policy: TablePolicy, run_id: str
 ) -> Compacted:
-    """Rewrite the partitions of a table that have enough small files, sorted where the table is.
+    """Rewrite the partitions of a table that have enough small files, by the table's sort order if it has one.
 
     Raises:
-        publish.PublishConflictError: another writer was first; nothing is changed.
-        publish.AuditError: the branch has another number of rows than main.
+        publish.PublishConflictError: another writer published first; nothing is changed.
+        publish.AuditError: the branch and main have different numbers of rows.
     """
     table = _table(spark, name)
     head = catalog.head(settings, table)
@@ -69,10 +69,10 @@ def compact(
 
 
 def rewrite_manifests(spark: SparkSession, settings: Settings, name: str, run_id: str) -> int:
-    """Write the manifests of a table anew, without entries of deleted files; returns how many there were.
+    """Rewrite the manifests of a table, without entries of deleted files; return how many there were.
 
-    Iceberg does this on main only. Its commit changes no row and carries no books, as it may come after another
-    writer's; they follow in a commit of their own.
+    Iceberg does this on main only. Its commit changes no row and has no committed offsets, as it may follow another
+    writer's commit; they are committed separately.
     """
     table = _table(spark, name)
     before = spark.table(f"{table.full_name}.manifests").count()
@@ -85,7 +85,7 @@ def rewrite_manifests(spark: SparkSession, settings: Settings, name: str, run_id
 
 
 def carry_offsets(spark: SparkSession, settings: Settings, name: str, run_id: str) -> None:
-    """Publish the books again where main's newest snapshot carries none: older ones may be expired then."""
+    """Commit the offsets again if the newest snapshot of main has none, so that older snapshots may expire."""
     for attempt in publish.retry_on_conflict():
         with attempt:
             table = _table(spark, name)
@@ -101,7 +101,7 @@ def carry_offsets(spark: SparkSession, settings: Settings, name: str, run_id: st
 
 
 def _table(spark: SparkSession, name: str) -> Table:
-    """The table of that name, with the columns that it has now; those of the models dbt defines."""
+    """The table of that name with its present columns; the tables of models are defined by dbt."""
     fields = spark.table(f"{CATALOG}.{name}").schema
     return Table(name, "", tuple(Column(f.name, f.dataType.simpleString(), "") for f in fields))
 
@@ -117,7 +117,7 @@ def _audit(spark: SparkSession, table: Table, branch: str, head: int) -> None:
 
 
 def _actions(spark: SparkSession) -> Any:
-    # The procedures of SQL take no snapshot properties.
+    # The SQL procedures take no snapshot properties.
     return spark._jvm.org.apache.iceberg.spark.actions.SparkActions.get(spark._jsparkSession)  # type: ignore[union-attr]
 
 

@@ -1,4 +1,4 @@
-"""Remove what nobody reads any more: branches of dead runs, old snapshots, files that no snapshot has, old metadata."""
+"""Remove branches of killed runs, old snapshots, orphan files and old metadata files."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from spark_jobs.lake import publish
 from spark_jobs.lake.session import CATALOG
 from spark_jobs.maintenance.state import State
 
-# A commit writes a metadata file; Iceberg keeps them all, unless it is told otherwise.
+# Every commit writes a metadata file; by default Iceberg keeps all of them.
 METADATA = {
     "write.metadata.delete-after-commit.enabled": "true",
     "write.metadata.previous-versions-max": "20",
@@ -18,15 +18,15 @@ METADATA = {
 
 
 def drop_left_branches(spark: SparkSession, state: State) -> None:
-    """Drop the branches that runs left behind which died; their snapshots expire with the others."""
+    """Drop the branches of runs that were killed; their snapshots expire with the others."""
     for branch in state.left_branches:
         publish.drop_branch(spark, f"{CATALOG}.{state.table}", branch)
 
 
 def expire_snapshots(spark: SparkSession, table: str, older_than: datetime, keep: int) -> int:
-    """Expire snapshots of main older than a time, but for the newest `keep`; returns how many files went with them.
+    """Expire snapshots of main older than a time, except the newest `keep`; return the number of deleted files.
 
-    What a branch is at stays, whatever its age, so a publication that is under way loses nothing.
+    The head of a branch is kept, whatever its age, so a running publication loses nothing.
     """
     for attempt in publish.retry_commit():
         with attempt:
@@ -38,9 +38,9 @@ def expire_snapshots(spark: SparkSession, table: str, older_than: datetime, keep
 
 
 def remove_orphans(spark: SparkSession, table: str, older_than: datetime, dry_run: bool = False) -> int:
-    """Delete files below the table's folder that no snapshot has; returns how many there are, or were.
+    """Delete orphan files, which no snapshot references; return their number, also for a dry run.
 
-    A young one may be about to get its snapshot, so Iceberg refuses an `older_than` of less than a day ago.
+    A new file may belong to a running commit, so Iceberg rejects an `older_than` of less than a day ago.
     """
     return spark.sql(
         f"call {CATALOG}.system.remove_orphan_files(table => '{CATALOG}.{table}', older_than => {_literal(older_than)}, "
@@ -49,7 +49,7 @@ def remove_orphans(spark: SparkSession, table: str, older_than: datetime, dry_ru
 
 
 def keep_few_metadata_files(spark: SparkSession, table: str) -> None:
-    """Let each commit delete the metadata file that is no longer among the newest."""
+    """Set the table property that makes each commit delete old metadata files."""
     rows = spark.sql(f"show tblproperties {CATALOG}.{table}").collect()
     if METADATA.items() <= {row.key: row.value for row in rows}.items():
         return

@@ -1,4 +1,4 @@
-"""What maintenance tells people: one line a table."""
+"""The output of maintenance: one line per table."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _console = Console(stderr=True, width=150)
 
 
 def kept(done: list[MaintenanceResult], dry_run: bool, seconds: float) -> None:
-    """Print what each table holds and what was done to it, or would be."""
+    """Print the state of each table and what was done to it, or would be."""
     table = Table(title="would be done" if dry_run else "done", title_justify="left")
     table.add_column("table")
     for heading in (
@@ -43,10 +43,10 @@ def kept(done: list[MaintenanceResult], dry_run: bool, seconds: float) -> None:
 
 
 def failed(table: str, error: Exception) -> None:
-    """Print that a table was left, and why, in a line; the others go on."""
+    """Print in one line why a table could not be maintained."""
     why = " ".join(
         str(error).strip().splitlines()[:2]
-    )  # the first of an error of Java says no more than that it is one
+    )  # the first line of a Java error only says that it is one
     _console.print(f"[bold red]failed[/] {table}: {type(error).__name__}: {why}", highlight=False)
 
 

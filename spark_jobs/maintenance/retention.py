@@ -1,4 +1,4 @@
-"""Drop rows that are older than their table keeps them: whole days, booked before they are gone."""
+"""Retention: delete rows older than the policy keeps, in whole days, recorded before they are deleted."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from spark_jobs.trace.merge import pending
 
 
 class NotMergedError(Exception):
-    """Messages that raw would drop are not in events yet."""
+    """Messages that retention would delete from raw are not in events yet."""
 
 
 @dataclass(frozen=True)
 class Dropped:
-    """Rows older than `before` (UTC, without a zone) that are gone, or would be."""
+    """The number of rows older than `before` (UTC, naive) that were deleted, or would be."""
 
     before: datetime
     rows: int
 
 
 def dropped_before(settings: Settings, table: str) -> datetime | None:
-    """The time before which a table (its name without the catalog) has no rows any more, UTC, without a zone."""
+    """The time before which retention has deleted the rows of a table (name without the catalog), UTC, naive."""
     rows = catalog.lake(settings).load_table(RETENTION.name).scan().to_arrow().to_pylist()
     times = [row["before"] for row in rows if row["table_name"] == table]
     return max(times).astimezone(UTC).replace(tzinfo=None) if times else None
@@ -43,13 +43,13 @@ def drop_old_rows(
     run_id: str,
     dry_run: bool = False,
 ) -> Dropped | None:
-    """Drop the rows of whole days before `now - retention_days`; None where the policy keeps all, or nothing is as old.
+    """Delete the rows of whole days before `now - retention_days`; None if the policy keeps all or nothing is that old.
 
-    Rows without a time stay. Positions and `change_seq` stay as they are.
+    Rows without a time are kept. Committed offsets and `change_seq` do not change.
 
     Raises:
-        NotMergedError: raw would drop messages that events does not have.
-        publish.PublishConflictError: another writer was first; nothing is dropped.
+        NotMergedError: raw would lose messages that events does not have.
+        publish.PublishConflictError: another writer published first; nothing is deleted.
     """
     if policy.retention_days is None:
         return None
@@ -69,7 +69,7 @@ def drop_old_rows(
     _record_retention(spark, name, before, rows, now, run_id)
     with publish.branch(spark, table, "retention", head) as branch:
         spark.sql(f"delete from {CATALOG}.{name}.branch_{branch} where {old}")
-        # A delete of whole files carries no properties of ours.
+        # A delete of whole files takes no snapshot properties.
         publish.append(spark.table(table.full_name).limit(0), table, branch, properties)
         publish.fast_forward(spark, table.full_name, branch)
     return Dropped(before, rows)
@@ -90,7 +90,7 @@ def _raise_if_unmerged(spark: SparkSession, settings: Settings, old: str) -> Non
 def _record_retention(
     spark: SparkSession, name: str, before: datetime, rows: int, now: datetime, run_id: str
 ) -> None:
-    """Merged by table and time: to try again books nothing twice."""
+    """Merge by table and time, so that a retry records nothing twice."""
     spark.sql(
         f"""
         merge into {RETENTION.full_name} t

@@ -1,4 +1,4 @@
-"""What a table holds now, and what of it the policy would change."""
+"""The state of a table, and what of it the policy would change."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from spark_jobs.lake.session import CATALOG
 from spark_jobs.settings import Settings, TablePolicy
 
 MB = 1024 * 1024
-# Iceberg's own share: a file below it is small.
+# Iceberg's default: a file below this share of the target size is small.
 SMALL = 0.75
 
 
 @dataclass(frozen=True)
 class State:
-    """A table of main, and what of it is due.
+    """The main branch of a table, and what is due for maintenance.
 
     Attributes:
-        files: data and delete files.
+        files: number of data and delete files.
         size: their bytes.
-        to_compact: small files in partitions that have enough of them.
+        to_compact: number of small files in partitions that have enough of them.
         to_compact_size: their bytes.
-        manifests: manifest files.
-        snapshots: all that are live.
-        to_expire: how many of them are older than the policy keeps.
-        left_branches: branches of runs that died.
+        manifests: number of manifest files.
+        snapshots: number of live snapshots.
+        to_expire: number of snapshots older than the policy keeps.
+        left_branches: branches of runs that were killed.
     """
 
     table: str
@@ -48,7 +48,7 @@ class State:
 def state_of(
     spark: SparkSession, settings: Settings, table: str, policy: TablePolicy, now: datetime
 ) -> State:
-    """Look at a table (its name without the catalog) at a time."""
+    """Read the state of a table (name without the catalog) at a time."""
     metadata = catalog.lake(settings).load_table(table)
     return State(
         table,
@@ -63,13 +63,13 @@ def state_of(
 
 
 def is_left_behind(branch: str, before: datetime) -> bool:
-    """Whether a branch was made for one publication, before a time at which none is under way any more."""
+    """Whether a branch belongs to a publication that was started before a time and so no longer runs."""
     made = made_at(branch)
     return made is not None and made < before
 
 
 def _files(spark: SparkSession, table: str, policy: TablePolicy) -> tuple[int, int, int, int]:
-    """Number and bytes of all files, and of those to compact."""
+    """Number and bytes of all files, then of those to compact."""
     files = spark.table(f"{CATALOG}.{table}.files")
     partition = ["partition"] if "partition" in files.columns else []
     size, small = (
@@ -96,7 +96,7 @@ def _files(spark: SparkSession, table: str, policy: TablePolicy) -> tuple[int, i
 
 
 def _expirable(metadata: Metadata, policy: TablePolicy, now: datetime) -> int:
-    """Snapshots that Iceberg would expire: older than the policy says, and not among the newest of a branch."""
+    """Number of snapshots that Iceberg would expire: older than the policy keeps, and not among the newest of a branch."""
     oldest = (now - timedelta(days=policy.snapshots_days)).timestamp() * 1000
     kept: set[int] = set()
     for ref in metadata.refs().values():

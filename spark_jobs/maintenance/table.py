@@ -1,4 +1,4 @@
-"""Keep one table as its policy says: drop, compact, expire, clean up, in this order."""
+"""Maintain one table by its policy: retention, compaction, expiry, orphan files, in this order."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ class MaintenanceResult:
 
     Attributes:
         state: the table before.
-        dropped: rows that were too old.
-        compacted: files that were rewritten.
-        manifests: manifests that were rewritten.
-        expired: snapshots that were expired.
-        orphans: files that no snapshot had.
-        refused: another writer was first three times; what was left undone waits for the next run.
+        dropped: rows deleted by retention.
+        compacted: rewritten data files.
+        manifests: rewritten manifests.
+        expired: expired snapshots.
+        orphans: orphan files.
+        refused: three attempts conflicted with other writers; the next run does the rest.
     """
 
     state: State
@@ -48,10 +48,10 @@ def maintain_table(
     run_id: str,
     dry_run: bool = False,
 ) -> MaintenanceResult:
-    """Do for a table (its name without the catalog) what its policy says; a dry run only looks.
+    """Maintain a table (name without the catalog) by its policy; a dry run changes nothing.
 
     Raises:
-        NotMergedError, publish.AuditError: something is wrong with the table; nothing that it needs was removed.
+        NotMergedError, publish.AuditError: the table is not as expected; nothing that is needed was removed.
     """
     state = state_of(spark, settings, table, policy, now)
     safe = now - timedelta(days=policy.safe_days)
@@ -81,7 +81,7 @@ def maintain_table(
         manifests, refused = 0, str(error)
     expiry.drop_left_branches(spark, state)
     expired = 0
-    if not refused:  # the snapshot with the books may be one that is due
+    if not refused:  # the snapshot with the committed offsets may be due for expiry
         expired = _expire(spark, settings, table, policy, now)
     expiry.keep_few_metadata_files(spark, table)
     return MaintenanceResult(
@@ -90,7 +90,7 @@ def maintain_table(
 
 
 def tables_of(spark: SparkSession, settings: Settings, pool: str | None) -> list[tuple[str, TablePolicy]]:
-    """The tables of the lake with their policies: those whose writers share an Airflow pool, or all."""
+    """The tables of the lake with their policies: those whose writers use the Airflow pool, or all."""
     namespaces = sorted(row[0] for row in spark.sql(f"show namespaces in {CATALOG}").collect())
     names = [
         f"{namespace}.{row.tableName}"
