@@ -85,7 +85,7 @@ def test_rows_of_the_marts_whose_records_are_gone_stay_but_for_those_that_name_i
     assert {row.msg_id for row in lake.table("lake.marts.fct_messages").collect()} == {
         *("OTHER0001", "OTHER0002", TEXT)
     }
-    assert erase.main(["--cluster", "c", "--msg-id", TEXT]) == 0
+    assert erase.main(["--cluster", "c", "--msg-id", TEXT, "--yes"]) == 0
     assert {row.msg_id for row in lake.table("lake.marts.fct_messages").collect()} == {
         *("OTHER0001", "OTHER0002")
     }
