@@ -18,7 +18,7 @@ from deploy import child_process, home_lock
 from deploy.airflow_environment import prepare
 from deploy.preflight import exit_if_wrong_lake
 from spark_jobs.process.home import keep_private
-from spark_jobs.settings import Cluster, Settings
+from spark_jobs.settings import Cluster, Settings, load_settings
 
 log = logging.getLogger(__name__)
 DAGS = ("trace_ingest", "trace_marts")
@@ -85,7 +85,7 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--cluster", default="default", help="the name that the cluster gets in the tables")
     parser.add_argument("--credentials-env", help="prefix of the variables with access and secret key")
     args = parser.parse_args(argv)
-    settings = Settings()
+    settings = load_settings()
     if args.namesrv:
         given = {
             "name": args.cluster,

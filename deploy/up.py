@@ -30,7 +30,7 @@ from deploy.supervisor import Patience
 from spark_jobs.alerts.sinks import sink
 from spark_jobs.process.file_lock import Holder
 from spark_jobs.process.home import keep_private
-from spark_jobs.settings import Settings
+from spark_jobs.settings import Settings, load_settings
 
 UP = "make up"
 # `serve` writes its state every second or two; one that has not for so long hangs.
@@ -268,7 +268,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("command", choices=["up", "down", "status", "serve"])
     parser.add_argument("--port", type=int, default=8080, help="of Airflow's web server, on loopback")
     args = parser.parse_args(argv)
-    settings = Settings()
+    settings = load_settings()
     keep_private(settings.home)
     match args.command:
         case "up":

@@ -10,7 +10,7 @@ from dbt.cli.main import dbtRunner
 
 from spark_jobs.mart_build.inputs import DBT_PROJECT, Inputs
 from spark_jobs.process.home import keep_private
-from spark_jobs.settings import Settings
+from spark_jobs.settings import Settings, load_settings
 
 
 def write(folder: Path, settings: Settings) -> Path:
@@ -35,6 +35,6 @@ def write(folder: Path, settings: Settings) -> Path:
 
 
 if __name__ == "__main__":
-    settings = Settings()
+    settings = load_settings()
     keep_private(settings.home)
     print(f"open {write(settings.home / 'docs', settings)}")

@@ -20,7 +20,7 @@ from sandbox.broker import rocketmq
 from sandbox.scenarios import TRACE_TOPICS
 from sandbox.traffic import generate
 from spark_jobs.process.home import keep_private
-from spark_jobs.settings import PROJECT, Cluster, Settings
+from spark_jobs.settings import PROJECT, Cluster, Settings, load_settings
 
 CLUSTER = "demo"
 
@@ -67,7 +67,7 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--messages", type=int, default=2000, help="about how many messages to send")
     args = parser.parse_args(argv)
     os.environ.setdefault("TRACE_SETTINGS", str(PROJECT / "sandbox" / "demo.toml"))
-    settings = Settings()
+    settings = load_settings()
     keep_private(settings.home)
     exit_if_wrong_lake(settings)
     try:

@@ -9,12 +9,24 @@ them. Addresses of `Alerts` may hold secrets: they are never shown; set them in 
 from __future__ import annotations
 
 import os
+import sys
+import tomllib
 from fnmatch import fnmatchcase
 from functools import cached_property
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
+import pydantic_settings
+from pydantic import (
+    AwareDatetime,
+    BaseModel,
+    ConfigDict,
+    Field,
+    SecretStr,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
@@ -22,7 +34,9 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
+from spark_jobs import settings_error
 from spark_jobs.rocketmq.namespace import with_namespace
+from spark_jobs.settings_error import SettingsError
 
 PROJECT = Path(__file__).resolve().parent.parent
 DEFAULT_TRACE_TOPIC = "RMQ_SYS_TRACE_TOPIC"
@@ -115,13 +129,13 @@ class Catalog(_Section):
         """User and password of the catalog's database, read from the environment now; None where it has none.
 
         Raises:
-            ValueError: a variable is not set.
+            SettingsError: a variable is not set.
         """
         if not self.credentials_env:
             return None
         names = f"{self.credentials_env}_USER", f"{self.credentials_env}_PASSWORD"
         if missing := [name for name in names if not os.environ.get(name)]:
-            raise ValueError(
+            raise SettingsError(
                 f"set {' and '.join(missing)} in the environment: catalog.credentials_env names them"
             )
         user, password = (os.environ[name] for name in names)
@@ -299,7 +313,10 @@ TABLE_POLICIES = (
 
 
 class Settings(BaseSettings):
-    """The whole configuration; `Settings()` reads the environment and the settings file."""
+    """The whole configuration; `Settings()` reads the environment and the settings file.
+
+    It raises `SettingsError` where they cannot be used; programs call `load_settings`.
+    """
 
     model_config = SettingsConfigDict(
         env_prefix="TRACE_",
@@ -325,6 +342,21 @@ class Settings(BaseSettings):
     spark_driver_memory: str = "2g"
     spark_conf: dict[str, str] = {}
 
+    def __init__(self, **given: Any):
+        try:
+            settings_error.check_variables(type(self))
+            super().__init__(**given)
+        except SettingsError:
+            raise
+        except (
+            ValidationError,
+            pydantic_settings.SettingsError,
+            tomllib.TOMLDecodeError,
+            UnicodeDecodeError,
+            OSError,
+        ) as error:
+            raise settings_error.explain(error, type(self), given) from None
+
     @field_validator("home")
     @classmethod
     def _absolute(cls, value: Path) -> Path:
@@ -346,8 +378,7 @@ class Settings(BaseSettings):
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         sources: tuple[PydanticBaseSettingsSource, ...] = (init_settings, env_settings)
         if path := os.environ.get("TRACE_SETTINGS"):
-            if not Path(path).is_file():
-                raise ValueError(f"TRACE_SETTINGS names {path}, and there is no such file")
+            settings_error.check_file(path)
             sources += (TomlConfigSettingsSource(settings_cls, toml_file=path),)
         return sources
 
@@ -368,10 +399,19 @@ class Settings(BaseSettings):
         """The cluster of that name.
 
         Raises:
-            ValueError: no such cluster is configured; the message names those that are.
+            SettingsError: no such cluster is configured; the message names those that are.
         """
         for cluster in self.clusters:
             if cluster.name == name:
                 return cluster
         known = ", ".join(c.name for c in self.clusters) or "none"
-        raise ValueError(f"cluster {name!r} is not configured (configured: {known})")
+        raise SettingsError(f"cluster {name!r} is not configured (configured: {known})")
+
+
+def load_settings(**given: Any) -> Settings:
+    """`Settings()` for a program: ends it with one line and exit code 2 where a setting cannot be used."""
+    try:
+        return Settings(**given)
+    except SettingsError as error:
+        print(f"failed: {error}", file=sys.stderr, flush=True)
+        sys.exit(2)

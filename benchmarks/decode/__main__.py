@@ -20,7 +20,7 @@ from rich.table import Table
 
 from benchmarks.decode import bodies, duck, memory, python_udf
 from spark_jobs.lake.session import session
-from spark_jobs.settings import Settings
+from spark_jobs.settings import Settings, load_settings
 from spark_jobs.trace.decode import decode
 
 BODIES, THREADS, WARM_UP, ROUNDS = 102_000, 2, 4, 5
@@ -30,7 +30,7 @@ _console = Console(width=120, highlight=False)
 
 
 def main() -> int:
-    home = Settings().home / "bench"
+    home = load_settings().home / "bench"
     home.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="decode-", dir=home) as scratch:
         folder = Path(scratch)

@@ -18,7 +18,7 @@ from rich.table import Table
 
 from benchmarks.extract import contestants, machine, memory, rounds, topic
 from sandbox.broker import Sandbox, rocketmq
-from spark_jobs.settings import Settings
+from spark_jobs.settings import load_settings
 
 # Throughput of ours over theirs; `memory_long_vs_short` must stay below its figure.
 AT_LEAST = {"vs_java_single": 1.0, "vs_java_parallel": 1.5, "vs_rocketmq_044": 1.5, "with_5ms_rtt": 0.8}
@@ -29,7 +29,7 @@ _console = Console(width=130, highlight=False)
 
 def main() -> int:
     begin = time.monotonic()
-    home = Settings().home.resolve() / "bench"
+    home = load_settings().home.resolve() / "bench"
     home.mkdir(parents=True, exist_ok=True)
     _console.print(f"machine: {machine.description()}", soft_wrap=True)
     with tempfile.TemporaryDirectory(prefix="extract-", dir=home) as scratch:

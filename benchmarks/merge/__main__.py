@@ -25,7 +25,7 @@ from benchmarks.meter import Cost, Meter
 from spark_jobs.lake import publish, tables
 from spark_jobs.lake.offsets import CommittedOffsets, rows_in
 from spark_jobs.lake.session import session
-from spark_jobs.settings import Settings
+from spark_jobs.settings import Settings, load_settings
 from spark_jobs.trace.merge import merge, rows_of
 
 ROUNDS = 5
@@ -35,7 +35,7 @@ _console = Console(width=120, highlight=False)
 
 
 def main() -> int:
-    home = Settings().home / "bench"
+    home = load_settings().home / "bench"
     home.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="merge-", dir=home) as scratch:
         settings = Settings(home=Path(scratch), spark_master="local[2]")

@@ -33,7 +33,7 @@ from spark_jobs.mart_build import branches
 from spark_jobs.mart_build.build import build_and_publish
 from spark_jobs.mart_build.dbt import Build
 from spark_jobs.mart_build.inputs import Inputs, Published
-from spark_jobs.settings import PROJECT, Settings
+from spark_jobs.settings import PROJECT, Settings, load_settings
 
 ROUNDS = 5
 MANY, FEW = f"{history.DAYS} M records of history", "1 M"
@@ -51,7 +51,7 @@ State = dict[str, int]
 
 
 def main() -> int:
-    home = Settings().home / "bench"
+    home = load_settings().home / "bench"
     home.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="models-", dir=home) as scratch:
         settings = Settings(home=Path(scratch), spark_master="local[2]")

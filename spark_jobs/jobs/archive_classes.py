@@ -16,7 +16,7 @@ import pyspark
 
 from spark_jobs.lake import class_archive, tables
 from spark_jobs.lake.session import session, submit_conf
-from spark_jobs.settings import PROJECT, Limits, Settings
+from spark_jobs.settings import PROJECT, Limits, Settings, load_settings
 from spark_jobs.trace.merge import rows_of
 
 
@@ -34,7 +34,7 @@ def make() -> Path:
         old.unlink()
     with tempfile.TemporaryDirectory(dir=path.parent) as scratch:
         written = Path(scratch, "written.jsa")
-        conf = submit_conf(Settings(home=Path(scratch)))
+        conf = submit_conf(load_settings(home=Path(scratch)))
         conf["spark.driver.extraJavaOptions"] = (
             f"-XX:TieredStopAtLevel=1 -XX:ArchiveClassesAtExit={written} {class_archive.QUIET}"
         )

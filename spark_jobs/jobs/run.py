@@ -15,6 +15,7 @@ from spark_jobs.lake.identity import WrongLakeError
 from spark_jobs.process import interrupts, jvm
 from spark_jobs.process.home import keep_private
 from spark_jobs.settings import Settings
+from spark_jobs.settings_error import SettingsError
 
 _LOCKED = ("SQLITE_BUSY", "database is locked")
 _FULL = ("No space left on device", "SQLITE_FULL", "database or disk is full")
@@ -31,7 +32,10 @@ _SECONDS_TO_END = 5.0
 
 
 def run_job(main: Callable[[], int]) -> int:
-    """Run a job's `main` and return its exit code: 1 on failure, 130 after Ctrl-C; its JVM has ended by then."""
+    """Run a job's `main` and return its exit code; its JVM has ended by then.
+
+    1: it failed; 2: its settings or arguments cannot be used; 130: after Ctrl-C.
+    """
     with interrupts.handled(), _quiet_connections():
         try:
             keep_private(Settings().home)
@@ -40,6 +44,9 @@ def run_job(main: Callable[[], int]) -> int:
                 print(f"failed: {_dead_jvm('')}", file=sys.stderr, flush=True)
         except KeyboardInterrupt:
             code = interrupts.EXIT_CODE
+        except SettingsError as error:
+            print(f"failed: {error}", file=sys.stderr, flush=True)
+            code = 2
         except Exception as error:
             if not interrupts.requested():  # otherwise the error is a consequence of the interrupt
                 report_failure(error)

@@ -1,0 +1,219 @@
+"""Say what is wrong with the settings in one line: where the value is set, its key, and the nearest valid key.
+
+No message holds a value that was given: it may be a secret.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import os
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, get_args
+
+import pydantic_settings
+from pydantic import BaseModel, ValidationError
+
+PREFIX = "TRACE_"
+DELIMITER = "__"
+# What an error's text says of the kind of value that was given; the value itself is never shown.
+_KINDS: dict[type, str] = {
+    bool: "a boolean",
+    int: "an integer",
+    float: "a number",
+    str: "a string",
+    list: "an array",
+    dict: "a table",
+}
+# Variables whose name is this close to a setting's, such as TRACE_SPARK_DRIVER_MEM, are taken for a typing error.
+_TYPO = 0.85
+
+_Key = tuple[int | str, ...]
+
+
+class SettingsError(ValueError):
+    """A setting cannot be used; the message names the place where it is set and its key, and says what to do."""
+
+
+def explain(error: Exception, model: type[BaseModel], given: Mapping[str, Any]) -> SettingsError:
+    """The error that a reader of the settings gets in place of pydantic's.
+
+    Args:
+        error: what validating `model` raised, or reading its sources.
+        model: the settings.
+        given: the values that were passed in code.
+    """
+    file = os.environ.get("TRACE_SETTINGS")
+    if isinstance(error, ValidationError):
+        lines = [
+            f"{_source(detail['loc'], given, file)}: {problem(detail, model)}"
+            for detail in error.errors(include_url=False)
+        ]
+        return SettingsError("; ".join(dict.fromkeys(lines)))
+    if isinstance(error, tomllib.TOMLDecodeError):
+        return SettingsError(f"settings file {file} is not valid TOML: {error}")
+    if isinstance(error, UnicodeDecodeError):
+        return SettingsError(f"settings file {file} is not UTF-8 text")
+    if isinstance(error, OSError):
+        return SettingsError(f"settings file {file} cannot be read: {error.strerror}")
+    if isinstance(error, pydantic_settings.SettingsError):
+        return SettingsError(f"{_unreadable_variable(model) or 'an environment variable'} is not valid JSON")
+    return SettingsError(str(error))
+
+
+def problem(detail: Any, model: type[BaseModel]) -> str:
+    """One error of a `ValidationError`, with its key and without the value."""
+    loc: _Key = detail["loc"]
+    key = _shown(loc)
+    match detail["type"]:
+        case "extra_forbidden":
+            return f"unknown key {key}: {_suggestion(loc, model)}"
+        case "missing":
+            return f"key {key} is missing"
+        case "value_error":
+            return f"{key}: {detail['ctx']['error']}"
+    text = detail["msg"][:1].lower() + detail["msg"][1:]
+    kind = _KINDS.get(type(detail["input"]))
+    return f"{key}: {text}" + (f" (the value is {kind})" if kind and detail["type"].endswith("_type") else "")
+
+
+def check_file(path: str) -> None:
+    """Raise SettingsError where the settings file is not there, with the file that was probably meant."""
+    file = Path(path)
+    if file.is_file():
+        return
+    what = "is a folder" if file.is_dir() else "does not exist"
+    near = [each.stem for each in file.parent.glob("*.toml")] if file.parent.is_dir() else []
+    found = difflib.get_close_matches(file.stem, near, 1)
+    hint = (
+        f"did you mean {file.parent / found[0]}.toml?" if found else "correct the path or unset the variable"
+    )
+    raise SettingsError(f"environment variable TRACE_SETTINGS: settings file {path} {what}: {hint}")
+
+
+def check_variables(model: type[BaseModel]) -> None:
+    """Raise SettingsError for a variable that means a setting and names none: `TRACE_LIMTS__GRACE_SECONDS`.
+
+    pydantic-settings reads the variables of the fields that it knows and sees no others. Other programs' variables may
+    begin with `TRACE_` as well: only what contains `__`, or is very close to a setting's name, is refused.
+    """
+    fields = list(model.model_fields)
+    for name in os.environ:
+        rest = name.upper().removeprefix(PREFIX)
+        if rest == name.upper():
+            continue
+        first, _, below = rest.lower().partition(DELIMITER)
+        if first in fields:
+            continue
+        near = difflib.get_close_matches(first, fields, 1, 0.6 if below else _TYPO)
+        if not below and (not near or rest == "SETTINGS"):
+            continue
+        right = f"{near[0]}{DELIMITER}{below}" if near and below else near[0] if near else ""
+        hint = f"did you mean {PREFIX}{right.upper()}?" if right else f"the sections are {_listed(fields)}"
+        raise SettingsError(f"environment variable {name}: unknown setting {_shown((first,))}: {hint}")
+
+
+def _source(loc: _Key, given: Mapping[str, Any], file: str | None) -> str:
+    """Where the value of a key comes from: the environment comes before the file."""
+    if loc and loc[0] in given:
+        return "the program's own settings"
+    names = [str(part) for part in loc]
+    variables = {name.upper(): name for name in os.environ}
+    for length in range(len(names), 0, -1):
+        wanted = PREFIX + DELIMITER.join(names[:length]).upper()
+        if wanted in variables:
+            if length < len(names) and not _has(_parsed(os.environ[variables[wanted]]), loc[length:]):
+                continue
+            return f"environment variable {variables[wanted]}"
+    if file:
+        return f"settings file {file}"
+    return "environment variables"
+
+
+def _has(value: Any, loc: _Key) -> bool:
+    """Whether a key stands in a value; of one that is missing, the table that it is missing in."""
+    for part in loc[:-1]:
+        try:
+            value = value[part]
+        except (KeyError, IndexError, TypeError):
+            return False
+    return isinstance(value, dict | list)
+
+
+def _parsed(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return None
+
+
+def _unreadable_variable(model: type[BaseModel]) -> str | None:
+    """The variable of a table or list whose text is not JSON."""
+    for name, text in os.environ.items():
+        first = name.upper().removeprefix(PREFIX).lower().partition(DELIMITER)[0]
+        is_text = first in model.model_fields and model.model_fields[first].annotation is str
+        if name.upper().startswith(PREFIX) and first in model.model_fields and not is_text:
+            looks_nested = text.lstrip()[:1] in ("{", "[") or DELIMITER not in name
+            if looks_nested and _parsed(text) is None and _models(model.model_fields[first].annotation):
+                return f"environment variable {name}"
+    return None
+
+
+def _suggestion(loc: _Key, model: type[BaseModel]) -> str:
+    """The nearest valid key: of the same table, else one of the same name in another."""
+    key, parent = str(loc[-1]), _model_at(model, loc[:-1])
+    known = list(parent.model_fields) if parent is not None else []
+    if near := difflib.get_close_matches(key, known, 1, 0.7):
+        return f"did you mean {_shown((*loc[:-1], near[0]))}?"
+    if elsewhere := [path for path in _paths(model) if path[-1] == key]:
+        return f"did you mean {_shown(elsewhere[0])}?"
+    paths = {_shown(path): path for path in _paths(model)}
+    if near := difflib.get_close_matches(key, known, 1, 0.5):
+        return f"did you mean {_shown((*loc[:-1], near[0]))}?"
+    by_name = {path[-1]: shown for shown, path in paths.items()}
+    if near := difflib.get_close_matches(key, [str(name) for name in by_name], 1, 0.8):
+        return f"did you mean {by_name[near[0]]}?"
+    return f"the keys are {_listed(known)}"
+
+
+def _paths(model: type[BaseModel], above: _Key = ()) -> Iterator[_Key]:
+    """The keys of a model and of the tables in it, outermost first; those of lists are left out."""
+    for name in model.model_fields:
+        yield (*above, name)
+    for name, field in model.model_fields.items():
+        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
+            yield from _paths(field.annotation, (*above, name))
+
+
+def _model_at(model: type[BaseModel], loc: _Key) -> type[BaseModel] | None:
+    """The model that the table at a place is validated with."""
+    for part in loc:
+        if isinstance(part, int):
+            continue
+        field = model.model_fields.get(part)
+        inner = _models(field.annotation) if field is not None else []
+        if not inner:
+            return None
+        model = inner[0]
+    return model
+
+
+def _models(annotation: Any) -> list[type[BaseModel]]:
+    """The models in an annotation such as `list[Cluster]` or `ClusterTls | None`."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    return [found for part in get_args(annotation) for found in _models(part)]
+
+
+def _shown(loc: _Key) -> str:
+    """`clusters[0].namesrv`."""
+    text = ""
+    for part in loc:
+        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
+    return text
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(names)
