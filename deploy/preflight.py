@@ -22,3 +22,22 @@ def exit_if_wrong_lake(settings: Settings) -> None:
             lake(settings)
         except WrongLakeError as error:
             sys.exit(f"failed: {error}")
+
+
+def exit_if_unreadable(settings: Settings) -> None:
+    """Query the nameservers and brokers of every cluster for its trace topics, and print one line per failure.
+
+    A run goes on while at least one cluster can be read: the others fail alone. It takes seconds, or a request timeout
+    (5 s) where an address does not answer.
+
+    Raises:
+        SystemExit: no cluster can be read; the message says what, where and what to do.
+    """
+    from spark_jobs.checks.brokers import query
+
+    answers = query(settings, committed={})
+    failures = [f"cluster {name}: {why}" for name, found in answers.items() for why in found.failures]
+    if failures and not any(found.seen for found in answers.values()):
+        sys.exit("\n".join(f"failed: {line}" for line in failures))
+    for line in failures:
+        print(f"warning: {line}", file=sys.stderr, flush=True)

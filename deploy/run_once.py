@@ -16,7 +16,7 @@ from typing import IO, NoReturn
 
 from deploy import child_process, home_lock
 from deploy.airflow_environment import prepare
-from deploy.preflight import exit_if_wrong_lake
+from deploy.preflight import exit_if_unreadable, exit_if_wrong_lake
 from spark_jobs.process.home import keep_private
 from spark_jobs.settings import Cluster, Settings, load_settings
 
@@ -99,6 +99,7 @@ def main(argv: list[str] | None = None) -> None:
         sys.exit("say which cluster: make run NAMESRV=host:port, or name a settings file in TRACE_SETTINGS")
     keep_private(settings.home)
     exit_if_wrong_lake(settings)
+    exit_if_unreadable(settings)
     try:
         with home_lock.used_by("make run", settings.home) as lock:
             run(settings, lock)

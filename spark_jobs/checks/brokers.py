@@ -64,20 +64,28 @@ class ClusterAnswers:
     failures: list[str] = field(default_factory=list)
 
 
-def ask(settings: Settings) -> dict[str, ClusterAnswers]:
+def query_all(settings: Settings) -> dict[str, ClusterAnswers]:
+    """`query` with the committed offsets of raw."""
+    summary = summary_with(settings, RAW, OFFSETS)
+    return query(settings, from_json(summary[OFFSETS]) if summary else {})
+
+
+def query(settings: Settings, committed: Positions) -> dict[str, ClusterAnswers]:
     """Query every queue of every cluster, the clusters in parallel; returns cluster name to answers.
 
     Each request is sent once, and none to a broker that did not answer before: the next run tries again.
+
+    Args:
+        settings: the clusters.
+        committed: offsets of raw; queues of these that have left their route are failures.
     """
-    summary = summary_with(settings, RAW, OFFSETS)
-    committed = from_json(summary[OFFSETS]) if summary else {}
     names = [cluster.name for cluster in settings.clusters]
     with ThreadPoolExecutor(max(1, len(names))) as pool:
-        found = pool.map(lambda cluster: _ask(settings, cluster, committed), settings.clusters)
+        found = pool.map(lambda cluster: _query(settings, cluster, committed), settings.clusters)
         return dict(zip(names, found, strict=True))
 
 
-def _ask(settings: Settings, cluster: Cluster, committed: Positions) -> ClusterAnswers:
+def _query(settings: Settings, cluster: Cluster, committed: Positions) -> ClusterAnswers:
     asked = ClusterAnswers()
     end = time.monotonic() + DEADLINE_SECONDS
     try:

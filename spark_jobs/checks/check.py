@@ -52,7 +52,7 @@ class Run:
         """The state of the queues per cluster; queried at the first access."""
         from spark_jobs.checks import brokers  # it needs the client, which only the watchdog does
 
-        return brokers.ask(self.settings)
+        return brokers.query_all(self.settings)
 
 
 @dataclass(frozen=True)
