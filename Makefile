@@ -91,13 +91,16 @@ run: setup ## the same pipeline against your cluster; NAMESRV=host:port [TOPIC=â
 	@$(RUN) deploy.run_once --namesrv="$$NAMESRV" --topic="$$TOPIC" --cluster="$$CLUSTER" \
 	  --credentials-env="$$CREDENTIALS_ENV"
 
-.PHONY: up down status
+.PHONY: up down status need-venv
 up: setup ## Airflow with the DAGs on their schedule, until `make down`; the clusters of the file TRACE_SETTINGS; PORT=8080
 	@$(RUN) deploy.up up --port="$$PORT"
-down: setup ## end what `make up` started
+down: need-venv ## end what `make up` started
 	@$(RUN) deploy.up down
-status: setup ## what of `make up` runs, and how it is
+status: need-venv ## what of `make up` runs, and how it is; it sets nothing up
 	@$(RUN) deploy.up status
+need-venv:
+	@[ -x .venv/bin/python ] || { \
+	  echo 'nothing of this checkout runs: it is not set up yet (make setup)' >&2; exit 3; }
 
 .PHONY: ingest-reset
 ingest-reset: setup ## reset a queue whose topic was deleted and recreated; QUEUE=cluster/topic/broker/id

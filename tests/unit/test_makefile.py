@@ -192,9 +192,25 @@ def test_the_python_that_is_named_arrives_as_it_is(checkout: Checkout, value: st
     assert done.returncode == 0, done.stderr
     venv = next(call for call in calls if "venv" in call.argv)
     assert venv.argv[venv.argv.index("--python") + 1] == str(python)
-    done, _ = checkout.make("status", f"PYTHON={value}")
+    done, _ = checkout.make("setup", f"PYTHON={value}")
     assert done.returncode != 0
     assert "Python 3.11 is missing" in done.stderr
+
+
+@pytest.mark.parametrize("target", ["status", "down"])
+def test_what_only_looks_sets_nothing_up(checkout: Checkout, target: str):
+    (checkout.folder / ".venv" / "installed").unlink()
+    done, calls = checkout.make(target)
+    assert done.returncode == 0, done.stderr
+    assert [call.argv[2:] for call in calls] == [["deploy.up", target]]
+    (checkout.folder / ".venv" / "bin" / "python").rename(checkout.folder / "hidden")
+    try:
+        done, calls = checkout.make(target)
+    finally:
+        (checkout.folder / "hidden").rename(checkout.folder / ".venv" / "bin" / "python")
+        (checkout.folder / ".venv" / "installed").touch()
+    assert (done.returncode, calls) == (2, [])
+    assert "it is not set up yet (make setup)" in done.stderr
 
 
 def called(checkout: Checkout, *arguments: str, **environment: str) -> list[str]:
