@@ -1,18 +1,24 @@
 """Java libraries, fetched once into a cache folder with the Ivy that ships inside Spark.
 
-Each `ivy.xml` in the project names one set. A set's folder carries a hash of that file, so a
-changed version is a new folder and two checkouts share what they have in common.
-`python -m spark_jobs.lake.jars` fetches all sets; jobs only ever read the folder, never the network.
+Each `ivy.xml` in the project names one set, and `ivy.sha256` beside it has the SHA-256 checksums of its jars, which are
+verified after the download. The name of a set's folder contains a hash of `ivy.xml`, so a changed version is a new folder,
+and two checkouts share the sets that they have in common. `python -m spark_jobs.lake.jars` fetches the sets of production
+and of the sandbox; jobs only read the folders, never the network. With `--write-checksums` it fetches every set of the
+project and writes the checksums, after a change of an `ivy.xml`.
 """
 
 from __future__ import annotations
 
+import argparse
+import fcntl
 import hashlib
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pyspark
@@ -63,41 +69,98 @@ def jars(ivy_file: Path) -> list[Path]:
     return found
 
 
-def fetch(ivy_file: Path) -> Path:
-    """Download the set unless it is there; returns its folder.
+def checksums(files: list[Path]) -> dict[str, str]:
+    """File name to SHA-256 in hexadecimal."""
+    return {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
 
-    The folder appears in one rename, so an interrupted download leaves none behind.
+
+def expected_checksums(ivy_file: Path) -> dict[str, str]:
+    """The committed checksums of a set: lines `<sha256>  <file name>`, as `sha256sum` writes them."""
+    lines = ivy_file.with_suffix(".sha256").read_text().splitlines()
+    return {name: digest for digest, name in (line.split() for line in lines)}
+
+
+def fetch(ivy_file: Path, verify: bool = True) -> Path:
+    """Download the set unless it exists; returns its folder.
+
+    One process downloads at a time: two Ivy processes on one empty cache break each other's downloads. The folder is
+    created by a rename, so an interrupted download leaves none behind.
 
     Raises:
-        SystemExit: the download failed; the message ends with Ivy's own words.
+        SystemExit: the download failed, and the message ends with Ivy's output; or a jar has another checksum.
     """
     target = folder(ivy_file)
     if target.is_dir():
         return target
     target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
-        pattern = f"{scratch}/jars/[artifact]-[revision](-[classifier]).[ext]"
-        command = [
-            *(java(), "-cp", str(Path(pyspark.__file__).parent / "jars" / "*")),
-            *("org.apache.ivy.Main", "-cache", str(cache_folder() / "ivy")),
-            *("-ivy", str(ivy_file), "-confs", "default", "-types", "jar", "bundle"),
-            *("-retrieve", pattern, "-warn"),
-        ]
-        done = subprocess.run(command, capture_output=True, text=True)
-        if done.returncode or not any(Path(scratch, "jars").glob("*.jar")):
-            sys.exit(
-                f"could not fetch the jars of {ivy_file.relative_to(PROJECT)}:\n"
-                + (done.stdout + done.stderr)[-3000:]
-            )
-        try:
+    with _one_at_a_time():
+        if target.is_dir():  # another process was first
+            return target
+        print(f"fetching the jars of {_name(ivy_file)}", file=sys.stderr, flush=True)
+        with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
+            pattern = f"{scratch}/jars/[artifact]-[revision](-[classifier]).[ext]"
+            command = [
+                *(java(), "-cp", str(Path(pyspark.__file__).parent / "jars" / "*")),
+                *("org.apache.ivy.Main", "-cache", str(cache_folder() / "ivy")),
+                *("-ivy", str(ivy_file), "-confs", "default", "-types", "jar", "bundle"),
+                *("-retrieve", pattern, "-warn"),
+            ]
+            done = subprocess.run(command, capture_output=True, text=True)
+            found = sorted(Path(scratch, "jars").glob("*.jar"))
+            if done.returncode or not found:
+                sys.exit(
+                    f"could not fetch the jars of {_name(ivy_file)}:\n" + (done.stdout + done.stderr)[-3000:]
+                )
+            if verify:
+                _verify(ivy_file, found)
             Path(scratch, "jars").rename(target)
-        except OSError:
-            if not target.is_dir():  # another process was first: its folder is the same
-                raise
     return target
 
 
+@contextmanager
+def _one_at_a_time() -> Iterator[None]:
+    with (cache_folder() / "jars.lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            print("waiting for another process that fetches jars", file=sys.stderr, flush=True)
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _verify(ivy_file: Path, found: list[Path]) -> None:
+    expected, actual = expected_checksums(ivy_file), checksums(found)
+    wrong = [
+        f"{name}: expected {expected.get(name, 'no such jar')}, found {actual.get(name, 'no such jar')}"
+        for name in sorted(expected.keys() | actual.keys())
+        if expected.get(name) != actual.get(name)
+    ]
+    if wrong:
+        sys.exit(
+            f"the jars of {_name(ivy_file)} do not have the checksums in {_name(ivy_file.with_suffix('.sha256'))}. "
+            f"Nothing was installed: delete {cache_folder() / 'ivy'} and run `make setup` again; if it happens again, the "
+            "repository serves other files\n" + "\n".join(wrong)
+        )
+
+
+def _name(file: Path) -> str:
+    return str(file.relative_to(PROJECT) if file.is_relative_to(PROJECT) else file)
+
+
+def write_checksums() -> None:
+    """Fetch every set of the project and write its `ivy.sha256`."""
+    for folder_name in ("spark_jobs", "sandbox", "tests"):
+        for ivy_file in sorted((PROJECT / folder_name).rglob("ivy.xml")):
+            found = checksums(sorted(fetch(ivy_file, verify=False).glob("*.jar")))
+            text = "".join(f"{digest}  {name}\n" for name, digest in found.items())
+            ivy_file.with_suffix(".sha256").write_text(text)
+
+
 if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description="Fetch the Java libraries of production and of the sandbox.")
+    parser.add_argument("--write-checksums", action="store_true", help="write ivy.sha256 of every set")
+    if parser.parse_args().write_checksums:
+        write_checksums()
     for ivy in (SPARK, LINEAGE, ROCKETMQ):
         count = len(list(fetch(ivy).glob("*.jar")))
-        print(f"{ivy.relative_to(PROJECT)}: {count} jars in {folder(ivy)}")
+        print(f"{_name(ivy)}: {count} jars in {folder(ivy)}")
