@@ -147,6 +147,10 @@ dictionary: setup ## write docs/data_dictionary.md anew from the tables and mode
 checks: setup ## write docs/checks.md anew from the checks and their settings
 	@$(RUN) docs.checks
 
+.PHONY: licences
+licences: setup ## write docs/licences.md anew: every Python package and jar with its version and licence
+	@$(RUN) docs.licences
+
 .PHONY: cookbook
 cookbook: setup ## run the queries of docs/cookbook.md and write their outputs anew
 	@TRACE_WRITE_COOKBOOK=1 $(RUN) pytest -q tests/dbt/test_cookbook.py
@@ -166,6 +170,11 @@ soak: setup ## what tests have no time for, with its counts: damaged answers, da
 	@TRACE_SOAK_REPEATS="$$SOAK" TRACE_SOAK_FUZZ="$$FUZZ" TRACE_SOAK_RECORDS="$$RECORDS" \
 	  TRACE_SOAK_STEPS="$$STEPS" TRACE_SOAK_CYCLES="$$CYCLES" TRACE_SOAK_HISTORIES="$$HISTORIES" \
 	  $(RUN) tests "$$SOAK_TESTS" -n 2 --timeout=0 -p tests.counts
+
+.PHONY: check
+check: setup ## before each commit, about a minute: ruff, format, types, unit tests
+	@.venv/bin/ruff check -q . && .venv/bin/ruff format -q --check .
+	@.venv/bin/mypy & types=$$!; code=0; $(RUN) pytest -q tests/unit || code=$$?; wait "$$types" || code=1; exit "$$code"
 
 .PHONY: lint
 lint: setup ## ruff, format, types, SQL style
