@@ -28,13 +28,15 @@ def exit_if_unreadable(settings: Settings) -> None:
     """Query the nameservers and brokers of every cluster for its trace topics, and print one line per failure.
 
     A run goes on while at least one cluster can be read: the others fail alone. It takes seconds, or a request timeout
-    (5 s) where an address does not answer.
+    (5 s) where an address does not answer. With a cluster whose credentials are in an Airflow connection nothing is queried.
 
     Raises:
         SystemExit: no cluster can be read; the message says what, where and what to do.
     """
     from spark_jobs.checks.brokers import query
 
+    if any(cluster.airflow_conn_id for cluster in settings.clusters):
+        return  # their secrets are in connections that only Airflow's tasks can read
     answers = query(settings, committed={})
     failures = [f"cluster {name}: {why}" for name, found in answers.items() for why in found.failures]
     if failures and not any(found.seen for found in answers.values()):

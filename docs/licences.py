@@ -66,12 +66,13 @@ def _licence(name: str) -> str:
     if name in KNOWN:
         return KNOWN[name]
     about = metadata(name)
-    if expression := about["License-Expression"]:
-        return expression
+    # Not about["…"]: where the package importlib_metadata is loaded, that raises for a field that is missing.
+    if expressions := about.get_all("License-Expression"):
+        return expressions[0]
     classifiers = [text for text in about.get_all("Classifier") or [] if text.startswith("License ::")]
     if names := [text.rpartition(" :: ")[2] for text in classifiers]:
         return " / ".join(_NAMES.get(each, each) for each in names if each != "DFSG approved")
-    text = (about["License"] or "").strip().partition("\n")[0]
+    text = (about.get_all("License") or [""])[0].strip().partition("\n")[0]
     if not text:
         raise ValueError(
             f"the metadata of {name} names no licence: look it up and add it to docs/licences.py"

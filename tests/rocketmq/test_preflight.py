@@ -50,6 +50,11 @@ def test_credentials_that_are_missing(read, written):
     assert len(str(ended.value).splitlines()) == 1
 
 
+def test_credentials_in_an_airflow_connection_are_left_to_the_tasks(read, written, capsys):
+    read(cluster(written, credentials_env="NOBODY", airflow_conn_id="rocketmq_prod"))
+    assert capsys.readouterr() == ("", "")
+
+
 def test_one_cluster_of_two(read, written, capsys):
     read(AWAY, cluster(written))
     (line,) = capsys.readouterr().err.splitlines()
