@@ -265,10 +265,14 @@ def _applications(
 
 
 def count_records(messages: Iterable[dict[str, Any]]) -> dict[str, Counter[str]]:
-    """Trace topic → record type → records in the trace messages."""
+    """Trace topic → record type → records in the trace messages.
+
+    A client sends a trace message again if the broker's answer is late, and the broker may then store
+    it twice. The copies have the same body and count once.
+    """
     counts: dict[str, Counter[str]] = {}
-    for message in messages:
-        counts.setdefault(message["topic"], Counter()).update(record_types(message["body"]))
+    for topic, body in {(message["topic"], message["body"]) for message in messages}:
+        counts.setdefault(topic, Counter()).update(record_types(body))
     return counts
 
 

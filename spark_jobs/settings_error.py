@@ -11,7 +11,7 @@ import os
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, get_args, get_origin
 
 import pydantic_settings
 from pydantic import BaseModel, ValidationError
@@ -152,13 +152,18 @@ def _parsed(text: str) -> Any:
 def _unreadable_variable(model: type[BaseModel]) -> str | None:
     """The variable of a table or list whose text is not JSON."""
     for name, text in os.environ.items():
-        first = name.upper().removeprefix(PREFIX).lower().partition(DELIMITER)[0]
-        is_text = first in model.model_fields and model.model_fields[first].annotation is str
-        if name.upper().startswith(PREFIX) and first in model.model_fields and not is_text:
-            looks_nested = text.lstrip()[:1] in ("{", "[") or DELIMITER not in name
-            if looks_nested and _parsed(text) is None and _models(model.model_fields[first].annotation):
+        if name.upper().startswith(PREFIX) and _parsed(text) is None:
+            path = name.upper().removeprefix(PREFIX).lower().split(DELIMITER)
+            parent = _model_at(model, tuple(path[:-1]))
+            field = parent.model_fields.get(path[-1]) if parent is not None else None
+            if field is not None and _holds_many(field.annotation):
                 return f"environment variable {name}"
     return None
+
+
+def _holds_many(annotation: Any) -> bool:
+    """Whether a field is a table or a list, which a variable gives as JSON."""
+    return get_origin(annotation) in (dict, list) or bool(_models(annotation))
 
 
 def _suggestion(loc: _Key, model: type[BaseModel]) -> str:

@@ -97,12 +97,12 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from spark_jobs.alerts import file_store
-from spark_jobs.alerts.notify import tell
+from spark_jobs.alerts.notify import notify
 from spark_jobs.settings import Settings
 from tests.checks.test_alerts import found
 for hour, passed in ((9, False), (12, True)):
     store = partial(file_store.change, Path("alerts.json"))
-    tell(store, [found(("a", passed))], Settings(environment="prod"), datetime(2026, 11, 20, hour, 12, tzinfo=UTC))
+    notify(store, [found(("a", passed))], Settings(environment="prod"), datetime(2026, 11, 20, hour, 12, tzinfo=UTC))
 """
 
 

@@ -13,7 +13,7 @@ from spark_jobs.checks.check import Measured, judge
 from spark_jobs.checks.registry import BY_NAME
 from tests.checks.loopback import mailbox, receiver
 from tests.checks.test_alerts import minute
-from tests.checks.test_telling import settings
+from tests.checks.test_notify import settings
 
 HOSTILE = "<b>x</b>\r\nBcc: all@example.com\r\n\r\n<img src=http://evil.example/a> @everyone <!channel> [a](http://b) \u202eexe"
 LONG = "g" * 5000

@@ -45,6 +45,11 @@ def test_a_missing_record_is_noticed(traffic: Traffic) -> None:
     assert check_trace(traffic.both.expected(), found) == ["TRACE_CUSTOM has 39 Pub records, expected 40"]
 
 
+def test_a_trace_message_that_was_sent_again_counts_once(traffic: Traffic) -> None:
+    again = [*traffic.messages, traffic.messages[0]]
+    assert count_records(again) == count_records(traffic.messages)
+
+
 def test_a_send_is_one_pub_and_one_way_leaves_none(traffic: Traffic) -> None:
     sends = [e for e in traffic.both.sends if not e["one_way"]]
     pubs = traffic.records("Pub")
