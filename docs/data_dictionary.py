@@ -29,7 +29,8 @@ def _section(name: str, description: str, columns: list[tuple[str, str, str]]) -
 
 def _models() -> list[str]:
     sections = []
-    for file in sorted(Path(PROJECT / "dbt_project" / "models" / "marts").rglob("*.yml")):
+    files = Path(PROJECT / "dbt_project" / "models" / "marts").rglob("*.yml")
+    for file in sorted(files, key=lambda file: file.name):
         for model in yaml.safe_load(file.read_text()).get("models") or []:
             columns = [(c["name"], c["data_type"], c["description"]) for c in model["columns"]]
             sections.append(_section(f"marts.{model['name']}", model["description"], columns))

@@ -1,6 +1,7 @@
-{# A mart by day, from the same mart by hour: (key, day). Counts are summed, maxima are kept. Histograms are summed bucket by
-   bucket: `histogram='latency'` is a latency mart, whose percentiles are read from the sum; `histogram='counts'` has none.
-   An hour becomes a row a bucket; what is no histogram is taken from the first of them. #}
+{# A mart by day, one row per (key, day), from the same mart by hour. `counts` are summed, of `maxima` the largest value is taken.
+   Histograms are summed bucket by bucket: with `histogram='latency'` the percentiles are computed from the sum, a mart with
+   `histogram='counts'` has none. For that, each hour is split into one row per bucket; columns other than the histogram are taken
+   from the first of these rows. #}
 {% macro by_day(hourly, key, counts, maxima=[], histogram=none) -%}
 {%- set is_latency = histogram == 'latency' -%}
 {%- set key = key | join(', ') -%}
@@ -22,9 +23,9 @@ with hours as (
     hourly.*,
     in_hour.bucket,
     in_hour.cases,
-    coalesce(in_hour.place, 0) = 0 as is_first
+    coalesce(in_hour.entry_index, 0) = 0 as is_first
   from {{ hourly }} as hourly
-    lateral view outer posexplode(hourly.histogram) in_hour as place, bucket, cases
+    lateral view outer posexplode(hourly.histogram) in_hour as entry_index, bucket, cases
 ),
 
 totals as (

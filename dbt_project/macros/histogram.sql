@@ -1,15 +1,15 @@
-{# Latency histograms: map<int, bigint>, bucket to count. Buckets are powers of two cut into 128
-   equal parts, so a bucket is exact below 256 ms and at most 1/128 of its value wide above.
-   Integers only: the same rows give the same bits, in any order, and counts of hours add up to days. #}
+{# Latency histograms: map<int, bigint>, from bucket to count. Each power of two is split into 128 buckets of equal width, so a
+   bucket is exact below 256 ms, and at most 1/128 of its value wide above. All arithmetic is on integers: the result does not
+   depend on the order of the rows, and the histograms of hours add up to those of days. #}
 
-{# The bucket of a duration in ms; fractions of a millisecond are cut off. #}
+{# The bucket of a duration in ms, rounded down to whole milliseconds. #}
 {% macro histogram_bucket(milliseconds) -%}
   {%- set ms = 'cast(floor(' ~ milliseconds ~ ') as bigint)' -%}
   {%- set halvings = 'greatest(length(bin(' ~ ms ~ ')) - 8, 0)' -%}
   cast({{ halvings }} * 128 + shiftright({{ ms }}, {{ halvings }}) as int)
 {%- endmacro %}
 
-{# The middle of a bucket, in ms. #}
+{# The midpoint of a bucket, in ms. #}
 {% macro histogram_bucket_value(bucket) -%}
   {%- set halvings = 'greatest(' ~ bucket ~ ' div 128 - 1, 0)' -%}
   cast(
@@ -19,13 +19,13 @@
   )
 {%- endmacro %}
 
-{# Aggregate: one histogram of rows (bucket, number of cases); rows without a bucket are not in it. #}
+{# Aggregate: a histogram of rows (bucket, number of cases). Rows without a bucket are left out. #}
 {% macro histogram_of(bucket, cases) -%}
   map_from_entries(array_sort(collect_list(struct({{ bucket }}, {{ cases }})) filter (where {{ bucket }} is not null)))
 {%- endmacro %}
 
-{# The nearest-rank percentile of a histogram, per mille (990 is p99): the middle of the bucket that
-   holds the ceil(n * per_mille / 1000)-th smallest of its `total` cases; never above `maximum`. NULL if empty. #}
+{# The nearest-rank percentile of a histogram, per mille (990 is p99): the midpoint of the bucket that contains the
+   ceil(n * per_mille / 1000)-th smallest of its `total` cases, at most `maximum`. NULL if the histogram is empty. #}
 {% macro histogram_percentile(histogram, per_mille, total, maximum) -%}
   aggregate(
     array_sort(map_entries({{ histogram }})),

@@ -1,7 +1,8 @@
-{# A latency mart by hour: (key, hour), of the rows of a fact for which `where` holds.
-   The column `rows_are` counts these rows, `counts` are more aggregates by name, and then come the columns of the histogram of
-   `milliseconds`. Rows become buckets first, so that a histogram is a list of a few hundred entries, whatever the traffic. #}
-{% macro latency_by_hour(fact, key, milliseconds, rows_are, counts={}, where='true') -%}
+{# A latency mart by hour: one row per (key, hour), from the rows of a fact for which `where` is true.
+   The column named by `row_count` counts these rows, `counts` maps the names of further columns to aggregates, and the columns of
+   the histogram of `milliseconds` follow. The rows are grouped by bucket first, so that no histogram is built from more than a few
+   hundred entries, whatever the traffic. #}
+{% macro latency_by_hour(fact, key, milliseconds, row_count, counts={}, where='true') -%}
 {%- set key = key | join(', ') -%}
 with totals as (
   select
@@ -14,7 +15,7 @@ with totals as (
     {%- for name, aggregate in counts.items() %},
     {{ aggregate }} as {{ name }}
     {%- endfor %}
-  from {{ in_hours_of('affected', fact) }}
+  from {{ rows_in_hours_of('affected', fact) }}
   where {{ where }}
   group by all
 ),
@@ -23,7 +24,7 @@ hours as (
   select
     {{ key }},
     hour,
-    sum(cases) as {{ rows_are }},
+    sum(cases) as {{ row_count }},
     {%- for name in counts %}
     sum({{ name }}) as {{ name }},
     {%- endfor %}
@@ -35,7 +36,7 @@ hours as (
 select
   {{ key }},
   hour,
-  {{ rows_are }},
+  {{ row_count }},
   {% for name in counts -%}
   {{ name }},
   {% endfor -%}
@@ -43,7 +44,7 @@ select
 from hours
 {%- endmacro %}
 
-{# Aggregate by the mart's key over rows of one bucket each. #}
+{# Aggregates over rows of one bucket each, grouped by the mart's key. #}
 {% macro latency_of_buckets() -%}
   coalesce(sum(cases) filter (where bucket is not null), 0) as latency_count,
     sum(latency_negative) as latency_negative,
@@ -51,7 +52,7 @@ from hours
     {{ histogram_of('bucket', 'cases') }} as histogram
 {%- endmacro %}
 
-{# The columns that people read, of `latency_of_buckets`. #}
+{# The columns of a latency mart, from those of `latency_of_buckets`. #}
 {% macro latency_columns() -%}
   latency_count,
   latency_negative,

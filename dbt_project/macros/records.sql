@@ -1,24 +1,24 @@
-{# What is common to the columns of all record types. #}
+{# Expressions on the columns of events.trace_records, which the staging models share. #}
 
-{# Text that stands for "absent" on the wire, to NULL. #}
-{% macro present(column) -%}
+{# A text column, NULL where the client wrote `null` or nothing. #}
+{% macro null_if_absent(column) -%}
   case when {{ column }} not in ('null', '') then {{ column }} end
 {%- endmacro %}
 
-{# The keys of a consumer record. Absent ones are `null` or empty; librocketmq (C++, Python), whose layouts are these,
-   writes dKey. In any other layout that is a key. #}
+{# The keys of a consumer record. For absent keys, librocketmq (C++, Python) writes `dKey` in its two layouts; in any other layout
+   `dKey` is a key. #}
 {% macro consumer_keys() -%}
   case
-    when not (layout in ('sub_before_8', 'sub_after_6') and keys = 'dKey') then {{ present('keys') }}
+    when not (layout in ('sub_before_8', 'sub_after_6') and keys = 'dKey') then {{ null_if_absent('keys') }}
   end
 {%- endmacro %}
 
-{# A group or topic without RocketMQ's %RETRY% and %DLQ% and without a namespace (`ns%name`). #}
+{# A group or topic without the prefixes %RETRY% and %DLQ% and without the namespace (`ns%name`). #}
 {% macro without_prefixes(column) -%}
-  regexp_replace({{ present(column) }}, '^(%RETRY%|%DLQ%)?([^%]+%)?', '')
+  regexp_replace({{ null_if_absent(column) }}, '^(%RETRY%|%DLQ%)?([^%]+%)?', '')
 {%- endmacro %}
 
-{# What a topic is for: retry and dead_letter topics hold messages that were published before. #}
+{# The kind of a topic. Messages in retry and dead-letter topics were published to a normal topic before. #}
 {% macro topic_kind(column) -%}
   case
     when {{ column }} like '\\%RETRY\\%%' then 'retry'
@@ -27,27 +27,28 @@
   end
 {%- endmacro %}
 
-{# Whether the Go client made this id, of a message or of a call: address and process number, zeros where Java has its class
-   loader's hash and the others a random number, then a count of seconds in lower case (CreateUniqID in primitive/message.go). #}
+{# A condition: the Go client generated this id of a message or call. It consists of address and process number, zeros (the Java
+   client has the hash of its class loader there, other clients a random number), then seconds and a counter in lower-case hex
+   (CreateUniqID in primitive/message.go). #}
 {% macro is_id_of_go(id) -%}
   coalesce({{ id }} rlike '^[0-9A-F]{12}0{8}[0-9a-f]{12}(,|$)', false)
 {%- endmacro %}
 
-{# The ids of a Pub's messages, a comma list: the client's; of a message without one the broker's, which consumers know it by. #}
+{# The message ids of a Pub, separated by commas. Without ids of the client, the broker's ids, which consumers then report. #}
 {% macro sent_msg_ids() -%}
-  coalesce({{ present('msg_id') }}, {{ present('offset_msg_id') }})
+  coalesce({{ null_if_absent('msg_id') }}, {{ null_if_absent('offset_msg_id') }})
 {%- endmacro %}
 
-{# The ids that a record names, as an array; of one row of any record type. #}
+{# The message ids of a record of any type, as an array. #}
 {% macro named_msg_ids() -%}
   case
     when record_type = 'Pub' then filter(split({{ sent_msg_ids() }}, ','), id -> id != '')
-    else array({{ present('msg_id') }})
+    else array({{ null_if_absent('msg_id') }})
   end
 {%- endmacro %}
 
-{# When the send began that a Pub tells of, by the client: Go writes the time after it (producer/interceptor.go), and
-   gives the messages of a batch no ids (producer/producer.go). #}
+{# When the send of a Pub began, by the client's clock. The Go client writes the time at which the send ended
+   (producer/interceptor.go), and assigns no ids to the messages of a batch (producer/producer.go). #}
 {% macro send_time() -%}
   case
     when ({{ is_id_of_go('msg_id') }} or (msg_id = '' and offset_msg_id like '%,%')) and cost_ms between 0 and 86400000
@@ -56,12 +57,12 @@
   end
 {%- endmacro %}
 
-{# When what a record of any type tells of began, by the client. #}
-{% macro told_time() -%}
+{# When the operation of a record of any type began, by the client's clock. #}
+{% macro operation_time() -%}
   case when record_type = 'Pub' then {{ send_time() }} else event_time end
 {%- endmacro %}
 
-{# The record's time: the client's, or the broker's where the client's is missing or suspect. #}
+{# The time of a record: by the client's clock, or the broker's store time where the former is missing or suspect. #}
 {% macro record_time(client_time='event_time') -%}
   case when not coalesce(event_time_suspect, false) then coalesce({{ client_time }}, store_time) else store_time end
 {%- endmacro %}
@@ -70,17 +71,17 @@
   case when event_time is not null and not coalesce(event_time_suspect, false) then 'event_time' else 'store_time' end
 {%- endmacro %}
 
-{# The client process: its own `ip@pid`, else the address it wrote the trace from, else its ip. #}
+{# The client process: `ip@pid` if the client wrote it, else the address from which it sent the trace, else its ip. #}
 {% macro client() -%}
   case when client_host like '%@%' then client_host else coalesce(born_host, client_host) end
 {%- endmacro %}
 
-{# Where the record stands; the first in this order is kept of records that were stored twice. #}
-{% macro place() -%}
+{# The position of a record in the trace topic. Of a record that was stored twice, the first in this order is kept. #}
+{% macro record_position() -%}
   struct(store_time, trace_topic, broker, queue_id, epoch, queue_offset, record_index)
 {%- endmacro %}
 
-{# The machine of a client: its address without process number or port, which may differ between two records of one process. #}
+{# The host of a client: its address without process number or port, as two records of one process may differ in these. #}
 {% macro client_host(client) -%}
   translate(
     case
@@ -92,7 +93,7 @@
   )
 {%- endmacro %}
 
-{# The client library that a layout alone tells; NULL for the layouts that several libraries write. #}
+{# The client library that writes a layout; NULL if several libraries write it. #}
 {% macro client_family(layout) -%}
   case
     when {{ layout }} in ('pub_15_rmqsdk', 'sub_after_10_rmqsdk') then 'rocketmq-enhance-client'
@@ -101,7 +102,7 @@
   end
 {%- endmacro %}
 
-{# Aggregate: the union of arrays, sorted. #}
-{% macro union_of(arrays) -%}
+{# Aggregate: the sorted union of arrays. #}
+{% macro sorted_union(arrays) -%}
   array_sort(array_distinct(flatten(collect_list({{ arrays }}))))
 {%- endmacro %}

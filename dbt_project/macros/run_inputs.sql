@@ -1,17 +1,16 @@
-{# What a run is a function of, besides the records: the only place where vars are read,
-   but for int_watermarks. No model ever reads the clock. #}
+{# The inputs of a run besides the records: dbt_project.yml lists the vars. Models never read the clock. #}
 
 {# The last change_seq of events.trace_records that this run reads. #}
 {% macro change_seq_to() -%}
   {{ var('change_seq_to') | int }}
 {%- endmacro %}
 
-{# Whether events still holds the records of that hour. Where retention has dropped them, the published rows of the hour stay as they are. #}
-{% macro has_its_records(hour) -%}
-  {% if var('kept_from', none) %}{{ hour }} >= timestamp '{{ var('kept_from') }}'{% else %}true{% endif %}
+{# A condition: events still holds the records of this hour. Where retention has dropped them, the published rows are kept. #}
+{% macro is_retained(hour) -%}
+  {% if var('kept_from') %}{{ hour }} >= timestamp '{{ var('kept_from') }}'{% else %}true{% endif %}
 {%- endmacro %}
 
-{# A limit in seconds as an interval; several names are summed. #}
+{# A limit in seconds as an interval; several limits are added up. #}
 {% macro limit(names) -%}
   {%- set seconds = namespace(total=0) -%}
   {%- for name in ([names] if names is string else names) -%}
@@ -24,7 +23,7 @@
   interval '{{ var('expected_group_lookback_days') | int }}' day
 {%- endmacro %}
 
-{# Redeliveries that RocketMQ makes where no seed says otherwise for the group. #}
+{# How often RocketMQ redelivers a message, unless the seed group_retry_limits has another number for the group. #}
 {% macro max_retry_times() -%}
   {{ var('max_retry_times') | int }}
 {%- endmacro %}

@@ -1,4 +1,5 @@
-{# How dbt fills a seed. That of dbt-spark writes an empty field as the text 'None' in a session, and breaks at a quote. #}
+{# How dbt inserts the rows of a seed. In a Spark session dbt-spark's own macro writes the text 'None' for an empty field, and fails
+   on a quote. #}
 {% macro spark__load_csv_rows(model, agate_table) %}
   {% if not agate_table.rows %}{{ return('') }}{% endif %}
   {% set types = model['config'].get('column_types', {}) %}

@@ -21,7 +21,12 @@ from spark_jobs.mart_build.inputs import DBT_PROJECT, Inputs, Published, digest
 from spark_jobs.settings import Settings
 
 # The tests that read marts only. Tests that compare with records would fail where retention has dropped records.
-TESTS = ("test_name:grain", "test_name:holds", "facts_add_up_to_marts", "clusters_have_watermarks")
+TESTS = (
+    "test_name:unique_combination_of_columns",
+    "test_name:expression_is_true",
+    "facts_add_up_to_marts",
+    "clusters_have_watermarks",
+)
 
 
 def over_all_rows(spark: SparkSession, settings: Settings, run_id: str) -> Build | None:

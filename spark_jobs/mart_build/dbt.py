@@ -68,7 +68,7 @@ def dbt(command: str, inputs: Inputs, state: Path, project: Path = DBT_PROJECT, 
     started = time.monotonic()
     result = dbtRunner().invoke(
         [
-            *("--quiet", "--log-path", str(state / "logs"), "--log-level-file", "info"),
+            *("--quiet", "--log-path", str(state / "logs"), "--log-level-file", "info", "--populate-cache"),
             *(command, "--project-dir", str(project), "--profiles-dir", str(project)),
             *("--target-path", str(state / "target"), "--vars", json.dumps(inputs.dbt_vars)),
             *args,

@@ -119,7 +119,7 @@ class Inputs:
 
     @property
     def dbt_vars(self) -> dict[str, object]:
-        """The vars of the dbt project (macros/run_inputs.sql, macros/changes.sql, int_watermarks)."""
+        """The vars of the dbt project (dbt_project.yml)."""
         return {
             "change_seq_from": self.change_seq_from,
             "change_seq_to": self.change_seq_to,
@@ -143,7 +143,9 @@ def digest(project: Path, limits: Limits) -> str:
     """A digest of the files of the dbt project and of the limits: all inputs but records and watermarks."""
     found = hashlib.sha256(json.dumps(_model_limits(limits)).encode())
     for file in sorted(project.rglob("*.*")):
-        if file.suffix in (".sql", ".csv", ".yml"):
+        # `dbt compile` and its like write SQL files into target/.
+        written_by_dbt = file.relative_to(project).parts[0] in ("target", "logs", "dbt_packages")
+        if file.suffix in (".sql", ".csv", ".yml") and not written_by_dbt:
             found.update(f"\0{file.relative_to(project)}\0".encode() + file.read_bytes())
     return found.hexdigest()[:16]
 

@@ -44,7 +44,8 @@ def ms(time: datetime) -> int:
 
 def mart(name: str) -> Table:
     """A mart's table, from its model's contract."""
-    model = yaml.safe_load((PROJECT / "dbt_project/models/marts" / f"{name}.yml").read_text())["models"][0]
+    (page,) = (PROJECT / "dbt_project" / "models" / "marts").rglob(f"{name}.yml")
+    model = yaml.safe_load(page.read_text())["models"][0]
     columns = tuple(Column(c["name"], c["data_type"], "") for c in model["columns"])
     return Table(f"marts.{name}", "", columns)
 

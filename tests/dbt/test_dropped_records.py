@@ -60,7 +60,7 @@ def test_a_context_that_changes_makes_none_of_them_anew(marts, catalog, inputs, 
         with on_a_branch(marts, catalog):
             done = dbt.dbt("run", run, state, DBT_PROJECT, "--select", "+int_affected_messages")
             assert done.passed, (done.error, done.failures)
-            return {row.life for row in marts.table("lake.changes.int_affected_messages").collect()}
+            return {row.message_key for row in marts.table("lake.changes.int_affected_messages").collect()}
 
     assert affected(None) == set(unconsumed)
     assert affected(noon) == {msg_id for msg_id, hour in unconsumed.items() if hour >= noon}

@@ -32,7 +32,7 @@ def test_what_is_published_passes(marts, settings):
     found = verdicts(marts, "well")
     assert set(found.values()) == {True}
     assert {"facts_add_up_to_marts", "clusters_have_watermarks"} < set(found)
-    assert sum(name.startswith("grain_") for name in found) > 20
+    assert sum(name.startswith("unique_combination_of_columns_") for name in found) > 20
 
 
 def test_a_row_that_stands_twice_is_found(marts, settings, doubled):
@@ -41,7 +41,7 @@ def test_a_row_that_stands_twice_is_found(marts, settings, doubled):
     assert not tested.passed
     failed = {name for name, passed in verdicts(marts, "sick").items() if not passed}
     assert "facts_add_up_to_marts" in failed
-    assert any(name.startswith("grain_retries") for name in failed)
+    assert "unique_combination_of_columns_retries" in failed
     assert len(failed) == 2
 
 

@@ -15,7 +15,7 @@ from tests.dbt.story import HOUR, costs, drawn
 
 FRIDAY, SATURDAY = date(2026, 11, 20), date(2026, 11, 21)
 LATENCIES = ("send_latency", "consume_latency", "queue_wait", "end_to_end_latency")
-DAILY = sorted(file.stem for file in (DBT_PROJECT / "models" / "marts").glob("*_daily.sql"))
+DAILY = sorted(file.stem for file in (DBT_PROJECT / "models" / "marts" / "daily").glob("*.sql"))
 # Columns of which a day has the greatest; all others but keys, percentiles and histograms are summed.
 MAXIMA = {"max_ms", "max_retries", "lead_ms", "max_skew_ms", "last_stored_at"}
 KEYS = {

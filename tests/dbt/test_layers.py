@@ -15,14 +15,13 @@ from spark_jobs.mart_build import dbt
 from spark_jobs.mart_build.inputs import Inputs
 from spark_jobs.settings import PROJECT, Limits
 
-# Rows of one message or attempt, not counts of them.
-OTHER_FACTS = ("orphaned_messages",)
 MAY_READ = {
     "staging": {"source"},
-    "intermediate": {"staging", "intermediate", "fact", "seed"},
-    "fact": {"intermediate", "fact", "dimension", "seed"},
+    "intermediate": {"staging", "intermediate", "incremental", "fact", "seed"},
+    "incremental": {"staging", "intermediate", "incremental", "fact", "seed"},
+    "fact": {"intermediate", "incremental", "fact", "dimension", "seed"},
     "dimension": {"intermediate", "fact", "dimension", "seed"},
-    "mart": {"intermediate", "fact", "dimension", "seed"},
+    "mart": {"intermediate", "incremental", "fact", "dimension", "seed"},
 }
 CLOCK = re.compile(
     r"\bcurrent_(date|time|timestamp)\b|\b(now|curdate|localtimestamp|unix_timestamp)\s*\(\s*\)",
@@ -48,12 +47,10 @@ def layer(manifest: Manifest, key: str) -> str:
     if key.startswith(("source.", "seed.")):
         return key.partition(".")[0]
     node = manifest["nodes"][key]
-    folder = node["path"].partition("/")[0]
+    folder, *rest = node["path"].split("/")
     if folder != "marts":
         return folder
-    if node["name"].startswith("fct_") or node["name"] in OTHER_FACTS:
-        return "fact"
-    return "dimension" if node["name"].startswith("dim_") else "mart"
+    return {"facts": "fact", "dimensions": "dimension"}.get(rest[0], "mart")
 
 
 def reads_beside_its_layer(manifest: Manifest) -> Iterator[str]:
@@ -129,10 +126,26 @@ def without_grain(manifest: Manifest) -> Iterator[str]:
     tested = {
         test.get("attached_node")
         for test in nodes(manifest, "test").values()
-        if (test.get("test_metadata") or {}).get("name") == "grain"
+        if (test.get("test_metadata") or {}).get("name") == "unique_combination_of_columns"
     }
     for key, node in nodes(manifest, "model").items():
         if node["config"]["materialized"] == "audited_table" and key not in tested:
+            yield node["name"]
+
+
+def without_a_stable_name(manifest: Manifest) -> Iterator[str]:
+    """Generic tests named by dbt: that name has a hash of the arguments, and every change of these is another alert."""
+    for node in nodes(manifest, "test").values():
+        if test := node.get("test_metadata"):
+            model = node["attached_node"].rpartition(".")[2]
+            if node["name"] != f"{test['name']}_{model}":
+                yield node["name"]
+
+
+def without_a_page_of_its_own(manifest: Manifest) -> Iterator[str]:
+    """Models that are not described in the YAML file of their name, beside the SQL."""
+    for node in nodes(manifest, "model").values():
+        if not (node["patch_path"] or "").endswith(f"/models/{node['path'].removesuffix('.sql')}.yml"):
             yield node["name"]
 
 
@@ -158,6 +171,8 @@ RULES = [
     without_a_view_by_day,
     without_exposure,
     without_grain,
+    without_a_stable_name,
+    without_a_page_of_its_own,
     reads_the_clock,
 ]
 
@@ -169,6 +184,10 @@ def test_the_models_keep_the_rule(manifest, rule):
 
 def _model(manifest: Manifest, name: str) -> dict[str, Any]:
     return manifest["nodes"][f"model.trace_warehouse.{name}"]
+
+
+def _test(manifest: Manifest, name: str) -> dict[str, Any]:
+    return next(test for test in nodes(manifest, "test").values() if test["name"] == name)
 
 
 def _reads_staging(manifest: Manifest) -> None:
@@ -228,6 +247,16 @@ def _loses_its_grain(manifest: Manifest) -> None:
             del manifest["nodes"][key]
 
 
+def _loses_its_name(manifest: Manifest) -> None:
+    _test(manifest, "unique_combination_of_columns_orphan_rate")["name"] = (
+        "unique_combination_of_columns_4f2c"
+    )
+
+
+def _is_described_elsewhere(manifest: Manifest) -> None:
+    _model(manifest, "orphan_rate")["patch_path"] = "trace_warehouse://models/marts/hourly/marts.yml"
+
+
 def _asks_the_time(manifest: Manifest) -> None:
     _model(manifest, "orphan_rate")["raw_code"] += " where hour < current_timestamp()"
 
@@ -248,6 +277,8 @@ def _asks_the_time(manifest: Manifest) -> None:
         (without_exposure, _loses_its_alert),
         (without_exposure, _is_read_by_nobody),
         (without_grain, _loses_its_grain),
+        (without_a_stable_name, _loses_its_name),
+        (without_a_page_of_its_own, _is_described_elsewhere),
         (reads_the_clock, _asks_the_time),
     ],
     ids=lambda part: part.__name__,

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+import yaml
 
 from spark_jobs.lake.offsets import CommittedOffsets, Position, Queue
-from spark_jobs.mart_build.inputs import Inputs, Published
+from spark_jobs.mart_build.inputs import DBT_PROJECT, Inputs, Published
 from spark_jobs.settings import Limits
 
 EVENTS = CommittedOffsets(
@@ -48,6 +49,23 @@ def test_the_project_counts_as_a_definition(tmp_path):
     before = definitions()
     (tmp_path / "seeds" / "limits.csv").write_text("b")
     assert definitions() != before
+
+
+def test_what_dbt_compile_writes_into_the_project_does_not(tmp_path):
+    def definitions() -> str:
+        return Inputs.of(EVENTS, Limits(), None, tmp_path).definitions
+
+    (tmp_path / "dbt_project.yml").write_text("name: small")
+    before = definitions()
+    compiled = tmp_path / "target" / "compiled" / "models"
+    compiled.mkdir(parents=True)
+    (compiled / "small.sql").write_text("select 1")
+    assert definitions() == before
+
+
+def test_the_project_has_a_default_for_every_var_of_a_build_and_these_limits():
+    defaults = yaml.safe_load((DBT_PROJECT / "dbt_project.yml").read_text())["vars"]
+    assert defaults == Inputs(change_seq_to=0, watermarks={}, limits=Limits()).dbt_vars
 
 
 def test_a_build_of_what_is_published_adds_nothing():

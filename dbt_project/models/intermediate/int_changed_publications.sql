@@ -1,2 +1,2 @@
--- One row a changed message id: where and when it was first published, as int_message_publications.
+-- One row per changed message id: its first publication, as in int_message_publications.
 {{ first_publications('changed') }}

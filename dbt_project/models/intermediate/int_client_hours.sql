@@ -1,4 +1,4 @@
--- One row a client machine and hour: (cluster, client_host, hour), what it traced; dim_client_hosts adds them up.
+-- One row per client host and hour: (cluster, client_host, hour). dim_client_hosts sums these rows.
 {{ config(materialized='audited_table', contract={'enforced': true}, partition_by='days(hour)', replaces='hour', set='changed') }}
 
 with seen as (
@@ -11,7 +11,7 @@ with seen as (
     0 as attempts,
     layout,
     cast(null as string) as end_layout
-  from {{ in_hours_of('changed', ref('fct_sends')) }}
+  from {{ rows_in_hours_of('changed', ref('fct_sends')) }}
   where client is not null
   union all
   select
@@ -23,7 +23,7 @@ with seen as (
     1 as attempts,
     begin_layout as layout,
     end_layout
-  from {{ in_hours_of('changed', ref('fct_consume_attempts')) }}
+  from {{ rows_in_hours_of('changed', ref('fct_consume_attempts')) }}
   where client is not null
 )
 

@@ -1,14 +1,14 @@
--- One row an attempt that has a SubAfter; a record that was stored twice is one row, its copies counted.
+-- One row per attempt that has a SubAfter; a record that was stored twice is one row with its number of copies.
 with ends as (
   select
     *,
-    -- Without a request id each message is a call of its own.
+    -- Without a request id, each message is a separate call.
     coalesce(request_id, msg_id) as call_id
   from {{ ref('stg_consume_ends') }}
   where change_seq <= {{ change_seq_to() }} and {{ is_stored_in_hours_of('changed') }}
 ),
 
--- A client writes the records of a call into one trace message.
+-- A client writes all records of a call into one trace message.
 calls as (
   select
     *,
@@ -20,10 +20,10 @@ calls as (
 ranked as (
   select
     *,
-    row_number() over (partition by cluster, request_id, msg_id order by place) as copy,
+    row_number() over (partition by cluster, request_id, msg_id order by record_position) as copy,
     count(*) over (partition by cluster, request_id, msg_id) as copies
   from calls
-  where {{ is_message_of('changed', life_of_attempt()) }}
+  where {{ is_message_of('changed', message_key_of_attempt()) }}
 )
 
 select * from ranked

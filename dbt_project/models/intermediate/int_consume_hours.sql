@@ -1,10 +1,10 @@
--- One row a topic, consumer group and hour: (cluster, topic, consumer_group, hour), what was attempted; dimensions, expected
--- groups and broadcast groups are made of them.
+-- One row per topic, consumer group and hour: (cluster, topic, consumer_group, hour), of attempts. Dimensions, expected groups
+-- and broadcast groups are computed from these rows.
 {{ config(materialized='audited_table', contract={'enforced': true}, partition_by='days(hour)', replaces='hour', set='changed') }}
 
 with attempts as (
   select *
-  from {{ in_hours_of('changed', ref('fct_consume_attempts')) }}
+  from {{ rows_in_hours_of('changed', ref('fct_consume_attempts')) }}
 ),
 
 first_attempts as (

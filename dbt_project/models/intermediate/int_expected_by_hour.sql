@@ -1,4 +1,4 @@
--- One row a message and consumer group that is expected to consume it, of all messages of the hours that this run computes.
+-- One row per message and consumer group that is expected to consume it, of all messages of the hours that this run computes.
 with messages as (
   select
     cluster,
@@ -7,7 +7,7 @@ with messages as (
     published_at,
     due_at,
     hour
-  from {{ in_hours_of('affected', ref('fct_messages')) }}
+  from {{ rows_in_hours_of('affected', ref('fct_messages')) }}
   where is_published
 ),
 

@@ -1,4 +1,4 @@
--- One row a stretch of store time of which a cluster's trace messages may be missing: (cluster, gap_from, gap_to).
+-- One row per period of store time for which trace messages of a cluster may be missing: (cluster, gap_from, gap_to).
 {{ config(materialized='audited_table', contract={'enforced': true}) }}
 
 select

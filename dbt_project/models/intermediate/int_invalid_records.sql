@@ -1,4 +1,4 @@
--- One row a record of this run that matches no known layout.
+-- One row per record of this run that matches no known layout.
 select
   *,
   split_part(invalid_reason, ':', 1) as reason_class

@@ -1,3 +1,3 @@
--- One row a message id: where and when it was first published. Consumer records carry no topic, it comes from here.
+-- One row per message id: its first publication, from which consumer records, which contain no topic, get theirs.
 {{ config(materialized='working_table', schema='changes') }}
 {{ first_publications('affected') }}

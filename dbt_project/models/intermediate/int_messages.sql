@@ -1,5 +1,5 @@
--- One row a message (cluster, topic, msg_id), however often it was sent; the first send describes it.
--- What a client sent to a retry or dead-letter topic was published before, and is left out.
+-- One row per message (cluster, topic, msg_id), however often it was sent; the first send describes it. Sends to retry and
+-- dead-letter topics are left out: their messages were published before.
 {{ config(materialized='working_table', schema='changes') }}
 with sends as (
   select
@@ -20,7 +20,7 @@ with sends as (
       client
     ) as send,
     copies
-  from {{ of_messages('affected', ref('fct_sends'), life_of_send()) }}
+  from {{ rows_of_messages('affected', ref('fct_sends'), message_key_of_send()) }}
   where msg_id is not null and topic_kind = 'normal'
 ),
 

@@ -1,4 +1,4 @@
--- One row a message that its producer took back: (cluster, msg_id).
+-- One row per message that its producer recalled: (cluster, msg_id).
 {{ config(materialized='working_table', schema='changes') }}
 select
   cluster,

@@ -1,4 +1,4 @@
--- One row a topic, producer group and hour: (cluster, topic, producer_group, hour), what was sent; the dimensions add them up.
+-- One row per topic, producer group and hour: (cluster, topic, producer_group, hour), of sends. The dimensions sum these rows.
 {{ config(materialized='audited_table', contract={'enforced': true}, partition_by='days(hour)', replaces='hour', set='changed') }}
 
 select
@@ -12,5 +12,5 @@ select
   array_sort(collect_set(topic_kind)) as topic_kinds,
   array_sort(collect_set(msg_type)) as msg_types,
   array_sort(collect_set(layout)) as layouts
-from {{ in_hours_of('changed', ref('fct_sends')) }}
+from {{ rows_in_hours_of('changed', ref('fct_sends')) }}
 group by cluster, topic, producer_group, hour

@@ -1,4 +1,4 @@
--- One row a message of a Pub record: a batch is as many rows as it has message ids.
+-- One row per message of a Pub record: a batch has one row per message id.
 with pubs as (
   select
     *,
@@ -21,4 +21,4 @@ messages as (
 )
 
 select * from messages
-where {{ is_message_of('changed', life_of_send()) }}
+where {{ is_message_of('changed', message_key_of_send()) }}

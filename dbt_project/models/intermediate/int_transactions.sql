@@ -1,5 +1,5 @@
--- One row a transactional message with an EndTransaction: its last commit or rollback, else unknown.
--- A record that was stored twice is one end, its copies counted.
+-- One row per transactional message with an EndTransaction: the last commit or rollback, else unknown. A record that was stored
+-- twice is one end with its number of copies.
 {{ config(materialized='working_table', schema='changes') }}
 with ends as (
   select
@@ -8,7 +8,7 @@ with ends as (
     event_time,
     transaction_state,
     is_answer_to_check,
-    min(struct(decided_at, place, hour_source, topic, producer_group)) as ended,
+    min(struct(decided_at, record_position, hour_source, topic, producer_group)) as ended,
     count(*) as copies
   from {{ ref('stg_transaction_ends') }}
   where

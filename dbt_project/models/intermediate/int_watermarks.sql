@@ -1,4 +1,4 @@
--- One row a cluster: the time up to which its traces are complete, the models' only "now".
+-- One row per cluster: the time up to which its traces are complete. Models use it instead of the current time.
 {% set watermarks = var('watermarks') %}
 select
   cluster,
@@ -10,5 +10,5 @@ from
   {% else %}
     (cast(null as string), cast(null as timestamp))
   {% endfor %}
-  as watermarks (cluster, watermark)
+    as watermarks (cluster, watermark)
 where cluster is not null

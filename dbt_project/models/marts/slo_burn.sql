@@ -1,4 +1,4 @@
--- One row an objective and pair of windows that end at the watermark: (cluster, objective_name, long_seconds).
+-- One row per objective and pair of windows that end at the watermark: (cluster, objective_name, long_seconds).
 with windows as (
   select *
   from
@@ -24,7 +24,7 @@ objectives as (
   cross join windows
 ),
 
--- What each objective counts: one row an event, with the time at which it was known.
+-- The events that the objectives count, one row per event, with the time at which it became known.
 events as (
   select
     cluster,

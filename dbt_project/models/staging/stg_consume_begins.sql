@@ -1,4 +1,4 @@
--- One row a SubBefore record: a listener was called with a message.
+-- One row per SubBefore record: a listener was called with a message.
 with source as (
   select * from {{ source('events', 'trace_records') }}
   where record_type = 'SubBefore'
@@ -7,15 +7,15 @@ with source as (
 renamed as (
   select
     cluster,
-    {{ place() }} as place,
+    {{ record_position() }} as record_position,
     store_time,
     {{ record_time() }} as begun_at,
     {{ record_time_source() }} as hour_source,
     date_trunc('hour', {{ record_time() }}) as hour,
-    {{ present('region') }} as region,
+    {{ null_if_absent('region') }} as region,
     {{ without_prefixes('group_name') }} as consumer_group,
-    {{ present('request_id') }} as request_id,
-    {{ present('msg_id') }} as msg_id,
+    {{ null_if_absent('request_id') }} as request_id,
+    {{ null_if_absent('msg_id') }} as msg_id,
     retry_times,
     {{ consumer_keys() }} as keys,
     {{ client() }} as client,

@@ -1,4 +1,4 @@
--- One row a range of offsets that the broker had deleted before it was read.
+-- One row per range of offsets that the broker had deleted before it was read.
 with source as (
   select * from {{ source('ops', 'ingest_gaps') }}
 ),

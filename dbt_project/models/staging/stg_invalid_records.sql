@@ -1,4 +1,4 @@
--- One row a record that matches no known layout.
+-- One row per record that matches no known layout.
 with source as (
   select * from {{ source('events', 'trace_records') }}
   where record_type = 'Invalid'
@@ -7,7 +7,7 @@ with source as (
 renamed as (
   select
     cluster,
-    {{ place() }} as place,
+    {{ record_position() }} as record_position,
     store_time,
     date_trunc('hour', store_time) as hour,
     {{ client() }} as client,

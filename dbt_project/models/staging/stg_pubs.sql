@@ -1,4 +1,4 @@
--- One row a Pub record: a send call that returned. A batch send is one row.
+-- One row per Pub record: a send call that returned. A batch send is one row.
 with source as (
   select * from {{ source('events', 'trace_records') }}
   where record_type = 'Pub'
@@ -7,21 +7,21 @@ with source as (
 renamed as (
   select
     cluster,
-    {{ place() }} as place,
+    {{ record_position() }} as record_position,
     store_time,
     event_time,
     {{ record_time(send_time()) }} as sent_at,
     {{ record_time_source() }} as hour_source,
     date_trunc('hour', {{ record_time(send_time()) }}) as hour,
-    {{ present('region') }} as region,
+    {{ null_if_absent('region') }} as region,
     {{ without_prefixes('group_name') }} as producer_group,
     {{ without_prefixes('topic') }} as topic,
     {{ topic_kind('topic') }} as topic_kind,
     {{ sent_msg_ids() }} as msg_ids,
-    {{ present('offset_msg_id') }} as offset_msg_ids,
-    {{ present('tags') }} as tags,
-    {{ present('keys') }} as keys,
-    {{ present('store_host') }} as store_host,
+    {{ null_if_absent('offset_msg_id') }} as offset_msg_ids,
+    {{ null_if_absent('tags') }} as tags,
+    {{ null_if_absent('keys') }} as keys,
+    {{ null_if_absent('store_host') }} as store_host,
     {{ client() }} as client,
     body_length,
     cost_ms,

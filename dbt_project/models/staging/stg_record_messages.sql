@@ -1,4 +1,4 @@
--- One row a record and message of it: which messages a commit tells of, and in which hours.
+-- One row per record and message of the record, with the hours of the record.
 with source as (
   select * from {{ source('events', 'trace_records') }}
   where record_type != 'Invalid'
@@ -10,8 +10,8 @@ renamed as (
     {{ named_msg_ids() }} as msg_ids,
     record_type,
     event_time,
-    {{ present('request_id') }} as request_id,
-    date_trunc('hour', {{ record_time(told_time()) }}) as hour,
+    {{ null_if_absent('request_id') }} as request_id,
+    date_trunc('hour', {{ record_time(operation_time()) }}) as hour,
     date_trunc('hour', store_time) as stored_hour,
     change_seq
   from source
@@ -27,7 +27,7 @@ messages as (
 
 select
   cluster,
-  {{ life_of_record() }} as life,
+  {{ message_key_of_record() }} as message_key,
   hour,
   stored_hour,
   change_seq

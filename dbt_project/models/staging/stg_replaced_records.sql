@@ -1,4 +1,4 @@
--- One row a record and message of it that a replay replaced: which messages were made of it, and in which hours.
+-- One row per replaced record and message of the record, with the hours of the record. A replay replaced the record.
 with source as (
   select * from {{ source('ops', 'replaced_records') }}
 ),
@@ -9,8 +9,8 @@ renamed as (
     {{ named_msg_ids() }} as msg_ids,
     record_type,
     event_time,
-    {{ present('request_id') }} as request_id,
-    date_trunc('hour', coalesce({{ told_time() }}, store_time)) as hour,
+    {{ null_if_absent('request_id') }} as request_id,
+    date_trunc('hour', coalesce({{ operation_time() }}, store_time)) as hour,
     date_trunc('hour', store_time) as stored_hour,
     change_seq
   from source
@@ -26,7 +26,7 @@ messages as (
 
 select
   cluster,
-  case when record_type != 'Invalid' then {{ life_of_record() }} end as life,
+  case when record_type != 'Invalid' then {{ message_key_of_record() }} end as message_key,
   hour,
   stored_hour,
   change_seq

@@ -1,4 +1,4 @@
--- One row an EndTransaction record: the producer is about to tell the broker what becomes of a half message.
+-- One row per EndTransaction record: a producer's decision on a half message.
 with source as (
   select * from {{ source('events', 'trace_records') }}
   where record_type = 'EndTransaction'
@@ -7,20 +7,20 @@ with source as (
 renamed as (
   select
     cluster,
-    {{ place() }} as place,
+    {{ record_position() }} as record_position,
     store_time,
     event_time,
     {{ record_time() }} as decided_at,
     {{ record_time_source() }} as hour_source,
     date_trunc('hour', {{ record_time() }}) as hour,
-    {{ present('region') }} as region,
+    {{ null_if_absent('region') }} as region,
     {{ without_prefixes('group_name') }} as producer_group,
     {{ without_prefixes('topic') }} as topic,
-    {{ present('msg_id') }} as msg_id,
-    {{ present('tags') }} as tags,
-    {{ present('keys') }} as keys,
-    {{ present('store_host') }} as store_host,
-    {{ present('transaction_id') }} as transaction_id,
+    {{ null_if_absent('msg_id') }} as msg_id,
+    {{ null_if_absent('tags') }} as tags,
+    {{ null_if_absent('keys') }} as keys,
+    {{ null_if_absent('store_host') }} as store_host,
+    {{ null_if_absent('transaction_id') }} as transaction_id,
     case transaction_state
       when 'COMMIT_MESSAGE' then 'commit'
       when 'ROLLBACK_MESSAGE' then 'rollback'

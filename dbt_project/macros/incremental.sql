@@ -1,0 +1,180 @@
+{# Which rows a run reads and writes; docs/incremental.md describes the runs.
+
+   An incremental run computes the messages that the records of one interval of change_seq affect. It has two sets of messages:
+   - changed: messages with a new record, a replaced record, or a state that the watermark has passed;
+   - affected: the changed messages, and those that depend on a changed context, such as an expected consumer group.
+   Each set has its hours: the hours in which its messages have records or published rows.
+
+   Without `change_seq_from` a run is a full refresh: it computes all messages. After retention has dropped records, a full refresh
+   keeps the published rows that it can no longer compute: all rows of the hours before `kept_from`, and the rows of each message
+   that has lost a record (int_kept_messages). Where nothing was dropped, the macros of this file add no condition. #}
+
+{% macro is_incremental_run() -%}
+  {{ return(var('change_seq_from') is not none) }}
+{%- endmacro %}
+
+{# Whether the run is a full refresh that keeps the published rows of records that retention has dropped. #}
+{% macro is_refresh_after_retention() -%}
+  {{ return(var('change_seq_from') is none and var('kept_from') is not none) }}
+{%- endmacro %}
+
+{# Whether the run replaces only some rows of a table. A full refresh without dropped records replaces all of them. #}
+{% macro replaces_some_rows() -%}
+  {{ return(is_incremental_run() or is_refresh_after_retention()) }}
+{%- endmacro %}
+
+{# Whether a macro may run queries. `dbt compile` and `dbt docs generate` run none, so they need no Spark session. #}
+{% macro can_query() -%}
+  {{ return(execute and flags.WHICH in ('build', 'run', 'test')) }}
+{%- endmacro %}
+
+{# A condition: the record belongs to the interval of an incremental run. #}
+{% macro is_new_record() -%}
+  change_seq > {{ var('change_seq_from') | int }} and change_seq <= {{ change_seq_to() }}
+{%- endmacro %}
+
+{# A relation: the rows of a table in the hours of the set. #}
+{% macro rows_in_hours_of(set, relation) -%}
+  {% if replaces_some_rows() %}(select * from {{ relation }} where {{ hour_is_in(set) }}){% else %}{{ relation }}{% endif %}
+{%- endmacro %}
+
+{# A relation: the rows of a table that belong to messages of the set. `message_key` is the message key of a row
+   (macros/message_keys.sql). #}
+{% macro rows_of_messages(set, relation, message_key='msg_id') -%}
+  {% if is_incremental_run() -%}
+  (
+    select all_rows.*
+    from {{ relation }} as all_rows
+      left semi join {{ working_table('int_' ~ set ~ '_messages') }} as messages_of_set
+      on all_rows.cluster = messages_of_set.message_cluster and {{ message_key }} = messages_of_set.message_key
+    where {{ hour_is_in(set) }}
+  )
+  {%- elif is_refresh_after_retention() -%}
+  (select * from {{ relation }} where {{ hour_is_in(set) }} and {{ is_message_of(set, message_key) }})
+  {%- else %}{{ relation }}{% endif %}
+{%- endmacro %}
+
+{# The rows that a data test checks: those in the hours that the run has written, or all rows of a model without hours. #}
+{% macro written_rows(model) -%}
+  {% set rows = rows_in_hours_of('affected', model) -%}
+  {% if execute and graph.nodes.values() | selectattr('name', 'equalto', model.identifier) | selectattr('columns.hour') | list %}
+  {{- rows }}
+  {%- else %}{{ model }}{% endif %}
+{%- endmacro %}
+
+{# A condition on a record: it was stored in an hour of the set. #}
+{% macro is_stored_in_hours_of(set) -%}
+  {% if is_incremental_run() %}({{ is_in_ranges('store_time', hour_ranges(set)) }}){% else %}true{% endif %}
+{%- endmacro %}
+
+{# A condition on a row with `cluster`: its message belongs to the set. A full refresh computes all messages but the kept ones. #}
+{% macro is_message_of(set, message_key='msg_id') -%}
+  {% if replaces_some_rows() -%}
+  {{ 'not ' if is_refresh_after_retention() }}exists (
+    select 1
+    from {{ working_table('int_kept_messages' if is_refresh_after_retention() else 'int_' ~ set ~ '_messages') }} as messages_of_set
+    where messages_of_set.message_cluster = cluster and messages_of_set.message_key = {{ message_key }}
+  )
+  {%- else %}true{% endif %}
+{%- endmacro %}
+
+{# A condition on `hour`: the run writes the rows of this hour. #}
+{% macro hour_is_in(set) -%}
+  {%- if is_refresh_after_retention() -%}
+  ({{ is_retained('hour') }}{% for hour in hours_of('late') %} or hour = timestamp '{{ hour }}'{% endfor %})
+  {%- else -%}
+  {%- set hours = hours_of(set) -%}
+  {%- if hours -%}
+  hour in ({% for hour in hours %}timestamp '{{ hour }}'{{ ', ' if not loop.last }}{% endfor %})
+  {%- else %}false{% endif -%}
+  {%- endif -%}
+{%- endmacro %}
+
+{# A condition on `hour`: the run replaces the day of this hour, in a table that is partitioned by day. `kept_from` is the start
+   of a day. #}
+{% macro day_is_in(set) -%}
+  {% set days = [] %}
+  {% for hour in hours_of('late' if is_refresh_after_retention() else set) if hour[:10] not in days %}{% do days.append(hour[:10]) %}{% endfor %}
+  {%- if is_refresh_after_retention() %}{{ is_retained('hour') }}{{ ' or ' if days }}{% endif -%}
+  {%- if days -%}
+  {% for day in days %}(hour >= timestamp '{{ day }}' and hour < timestamp '{{ day }}' + interval '1' day){{ ' or ' if not loop.last }}{% endfor %}
+  {%- elif not is_refresh_after_retention() %}false{% endif -%}
+{%- endmacro %}
+
+{# A condition: the column is in one of the ranges [from, to). #}
+{% macro is_in_ranges(column, ranges) -%}
+  {%- for from_time, to_time in ranges -%}
+  ({{ column }} >= timestamp '{{ from_time }}' and {{ column }} < timestamp '{{ to_time }}'){{ ' or ' if not loop.last }}
+  {%- else %}false
+  {%- endfor -%}
+{%- endmacro %}
+
+{# A list: the hours of the set as ranges [from, to); adjacent hours are merged. #}
+{% macro hour_ranges(set) %}
+  {% set format = '%Y-%m-%d %H:%M:%S' %}
+  {% set one_hour = modules.datetime.timedelta(hours=1) %}
+  {% set ranges = [] %}
+  {% for hour in hours_of(set) %}
+    {% set end = (modules.datetime.datetime.strptime(hour, format) + one_hour).strftime(format) %}
+    {% if ranges and ranges[-1][1] == hour %}
+      {% do ranges.append((ranges.pop()[0], end)) %}
+    {% else %}
+      {% do ranges.append((hour, end)) %}
+    {% endif %}
+  {% endfor %}
+  {{ return(ranges) }}
+{% endmacro %}
+
+{# Post-hook of the models of hours: save the hours in the session. The statements of later models contain them as literals, so
+   that Iceberg skips the files of all other hours. #}
+{% macro save_hours(set) %}
+  {% if can_query() %}
+  {% set found = run_query("select distinct date_format(hour, 'yyyy-MM-dd-HH') as hour from " ~ this ~ " order by hour") %}
+  {% do run_query('set trace.' ~ set ~ '_hours=' ~ (found.columns[0].values() | join(','))) %}
+  {% endif %}
+{% endmacro %}
+
+{# A list: the hours of the set, as save_hours saved them. Empty where no query may be run. #}
+{% macro hours_of(set) %}
+  {# The model that saves the hours must be built before the model that reads them. #}
+  {% do working_table('int_' ~ set ~ '_hours') %}
+  {% if not can_query() or not replaces_some_rows() %}{{ return([]) }}{% endif %}
+  {% set hours = [] %}
+  {% set saved = run_query('set trace.' ~ set ~ '_hours').rows[0][1] %}
+  {% if saved == '<undefined>' %}
+    {% do exceptions.raise_compiler_error(this.name ~ ' was built before int_' ~ set ~ '_hours: it does not depend on it') %}
+  {% endif %}
+  {% for hour in saved.split(',') if hour %}
+    {% do hours.append(hour[:10] ~ ' ' ~ hour[11:] ~ ':00:00') %}
+  {% endfor %}
+  {{ return(hours) }}
+{% endmacro %}
+
+{# A relation: a table of the models as it is published, before this run. #}
+{% macro published(name) -%}
+  {{ 'intermediate' if name.startswith('int_') else 'marts' }}.{{ name }}.branch_main
+{%- endmacro %}
+
+{# The table of a model with the materialization working_table. While dbt parses, this adds the dependency on the model. #}
+{% macro working_table(name) -%}
+  {%- if not execute %}{% do ref(name) %}{% endif -%}
+  changes.{{ name }}
+{%- endmacro %}
+
+{# A relation: the attempts from which deliveries, orphans and messages are computed. #}
+{% macro affected_attempts() -%}
+  {%- if is_incremental_run() %}{{ working_table('int_affected_attempts') }}
+  {%- else %}{{ rows_of_messages('affected', ref('fct_consume_attempts'), message_key_of_attempt()) }}
+  {%- endif %}
+{%- endmacro %}
+
+{# A mapping: each kind of context that the run changed, to the hour of its first change. Empty where no query may be run. #}
+{% macro context_changes() %}
+  {% do working_table('int_context_changes') %}
+  {% set kinds = {} %}
+  {% if can_query() and is_incremental_run() %}
+    {% set found = run_query("select kind, date_format(date_trunc('hour', min(changed_from)), 'yyyy-MM-dd HH:mm:ss') from changes.int_context_changes group by kind") %}
+    {% for row in found.rows %}{% do kinds.update({row[0]: row[1]}) %}{% endfor %}
+  {% endif %}
+  {{ return(kinds) }}
+{% endmacro %}

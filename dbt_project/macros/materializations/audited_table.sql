@@ -1,0 +1,101 @@
+{# A table that is written, tested and published (write-audit-publish): the run writes a branch (spark.wap.branch), tests it there,
+   and spark_jobs/mart_build fast-forwards main to the branch. The table is created once, empty, from the model's contract, and only
+   overwritten afterwards: `create or replace` would remove main, which readers use.
+
+   A full refresh writes all rows. In incremental runs, and in full refreshes after retention has dropped records, the config
+   `replaces` says which rows are written:
+   - `message`: the rows of the messages of `set`; config `message_key` is the message key of a row, msg_id by default;
+   - `hour`: the rows of the hours of `set`;
+   - `hour_of_records`: as `hour`, but only hours whose records events still holds;
+   - `nothing`: rows are only added;
+   - not set: all rows, for tables that stay small whatever the history. #}
+{% materialization audited_table, adapter='spark' %}
+  {%- set target_relation = this.incorporate(type='table') -%}
+  {%- set existing_relation = load_relation(this) -%}
+  {{ run_hooks(pre_hooks) }}
+
+  {% do get_assert_columns_equivalent(sql) %}
+  {% if existing_relation is none %}
+    {% call statement('create') -%}
+      {{ create_audited_table(target_relation) }}
+    {%- endcall %}
+  {% elif not is_incremental_run() %}
+    {# Only here: every change of the models causes a full refresh. #}
+    {% do add_missing_columns(target_relation) %}
+    {% do run_query('alter table ' ~ target_relation ~ ' set tblproperties (' ~ table_properties() ~ ')') %}
+  {% endif %}
+
+  {% set columns = columns_of(target_relation) | join(', ') %}
+  {% call statement('main') -%}
+    {{ replace_rows(target_relation, columns, sql, config.get('replaces') if replaces_some_rows() else none) }}
+  {%- endcall %}
+
+  {{ run_hooks(post_hooks) }}
+  {{ return({'relations': [target_relation]}) }}
+{% endmaterialization %}
+
+{# Iceberg replaces whole partitions, so the rows of a partition that stay are written again beside the new rows. #}
+{% macro replace_rows(relation, columns, sql, replaces) %}
+  {%- set set = config.get('set', 'affected') -%}
+  {%- if replaces == 'nothing' %}
+    insert into {{ relation }}
+  {%- elif replaces == 'message' %}
+    insert into {{ relation }} replace where {{ hour_is_in(set) }}
+    select {{ columns }}
+    from {{ relation }}
+    where
+      {{ hour_is_in(set) }}
+      and not {{ is_message_of(set, config.get('message_key', 'msg_id')) }}
+    union all
+  {%- elif replaces in ('hour', 'hour_of_records') %}
+    {%- set replaced %}({{ day_is_in(set) }}){{ ' and ' ~ is_retained('hour') if replaces == 'hour_of_records' }}{% endset %}
+    insert into {{ relation }} replace where {{ replaced }}
+    select {{ columns }}
+    from {{ relation }}
+    where {{ replaced }} and not {{ hour_is_in(set) }}
+    union all
+  {%- else %}
+    insert overwrite {{ relation }} ({{ columns }})
+  {%- endif %}
+    select {{ columns }}
+    from (
+      {{ sql }}
+    )
+{% endmacro %}
+
+{% macro create_audited_table(relation) %}
+  create table if not exists {{ relation }} (
+    {% for column in model.columns.values() -%}
+      {{ column_definition(column) }}{{ ',' if not loop.last }}
+    {% endfor %}
+  )
+  using iceberg
+  {{ partition_cols(label='partitioned by') }}
+  comment '{{ quoted(model.description) }}'
+  tblproperties ('format-version' = '2', {{ table_properties() }})
+{% endmacro %}
+
+{# With Iceberg's default (fanout), a task keeps one file open per partition: the buffers of hundreds of hours would fill the heap. #}
+{% macro table_properties() -%}
+  'write.wap.enabled' = 'true', 'write.spark.fanout.enabled' = 'false'
+{%- endmacro %}
+
+{% macro column_definition(column) -%}
+  {{ column.name }} {{ column.data_type }} comment '{{ quoted(column.description) }}'
+{%- endmacro %}
+
+{% macro quoted(text) -%}
+  {{ text | replace('\n', ' ') | trim | replace("\\", "\\\\") | replace("'", "\\'") }}
+{%- endmacro %}
+
+{% macro columns_of(relation) %}
+  {{ return(run_query('select * from ' ~ relation ~ ' limit 0').column_names | list) }}
+{% endmacro %}
+
+{# Add the columns that are new in the contract; published rows have NULL there. No column is ever dropped. #}
+{% macro add_missing_columns(relation) %}
+  {% set existing = columns_of(relation) %}
+  {% for column in model.columns.values() if column.name not in existing %}
+    {% do run_query('alter table ' ~ relation ~ ' add column ' ~ column_definition(column)) %}
+  {% endfor %}
+{% endmacro %}

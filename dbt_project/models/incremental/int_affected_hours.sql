@@ -1,0 +1,15 @@
+-- One row per hour in which affected messages have records or rows, or in which Invalid records were added or replaced.
+{{ config(only_in='incremental_run', post_hook="{{ save_hours('affected') }}") }}
+-- depends_on: {{ ref('int_affected_messages') }}
+
+select hour from {{ working_table('int_changed_hours') }}
+{% if context_changes() %}
+  union
+  select known.hour
+  from {{ published('int_message_hours') }} as known
+  left semi join (
+    select {{ message_key_hash('message_cluster') }}
+    from {{ working_table('int_affected_messages') }}
+  ) as affected
+    on known.hash_high = affected.hash_high and known.hash_low = affected.hash_low
+{% endif %}

@@ -1,0 +1,66 @@
+-- One row per message whose deliveries, orphans and summary are computed again: the changed messages, and those that depend on
+-- a changed context and whose records events still holds. Such changes are rare, so a published table is read only if a change
+-- of that kind exists.
+{{ config(only_in='incremental_run') }}
+{%- set kinds = context_changes() %}
+
+select
+  message_cluster,
+  message_key
+from {{ working_table('int_changed_messages') }}
+{% if 'expected' in kinds %}
+  union
+  select
+    messages.cluster as message_cluster,
+    messages.msg_id as message_key
+  from {{ published('fct_messages') }} as messages
+  inner join {{ working_table('int_context_changes') }} as changes
+    on
+      changes.kind = 'expected'
+      and messages.cluster = changes.cluster
+      and messages.topic = changes.topic
+      and messages.published_at between changes.changed_from and changes.changed_to
+  where
+    messages.is_published and messages.hour >= timestamp '{{ kinds['expected'] }}'
+    and {{ is_retained('messages.hour') }}
+{% endif %}
+{% if 'broadcast' in kinds %}
+  union
+  select
+    deliveries.cluster as message_cluster,
+    deliveries.msg_id as message_key
+  from {{ published('fct_deliveries') }} as deliveries
+  inner join {{ working_table('int_context_changes') }} as changes
+    on
+      changes.kind = 'broadcast'
+      and deliveries.cluster = changes.cluster
+      and deliveries.consumer_group = changes.consumer_group
+  where {{ is_retained('deliveries.hour') }} and {{ is_retained('coalesce(deliveries.published_at, deliveries.hour)') }}
+{% endif %}
+{% if 'history' in kinds %}
+  union
+  select
+    deliveries.cluster as message_cluster,
+    deliveries.msg_id as message_key
+  from {{ published('fct_deliveries') }} as deliveries
+  inner join {{ working_table('int_context_changes') }} as changes
+    on
+      changes.kind = 'history'
+      and deliveries.cluster = changes.cluster
+      and deliveries.first_attempt_at
+      between changes.changed_from and changes.changed_to + {{ limit(['retry_horizon', 'max_delay']) }}
+  where {{ is_retained('deliveries.hour') }} and {{ is_retained('coalesce(deliveries.published_at, deliveries.hour)') }}
+{% endif %}
+{% if 'gap' in kinds %}
+  union
+  select
+    orphaned.cluster as message_cluster,
+    orphaned.msg_id as message_key
+  from {{ published('orphaned_messages') }} as orphaned
+  inner join {{ working_table('int_context_changes') }} as changes
+    on
+      changes.kind = 'gap'
+      and orphaned.cluster = changes.cluster
+      and {{ can_be_in_gap('orphaned', 'changes.changed_from', 'changes.changed_to') }}
+  where {{ is_retained('orphaned.hour') }}
+{% endif %}

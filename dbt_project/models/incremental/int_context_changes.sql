@@ -1,0 +1,85 @@
+-- One row per change of the context in this run, which messages without a new record depend on: a period in which a group is
+-- expected, a broadcast group, the start of the history, an ingest gap.
+{{ config(only_in='incremental_run') }}
+
+with periods as (
+  select
+    coalesce(expected.cluster, expected_before.cluster) as cluster,
+    coalesce(expected.topic, expected_before.topic) as topic,
+    coalesce(expected.consumer_group, expected_before.consumer_group) as consumer_group,
+    -- Of two periods with the same start, only the time between their ends has changed.
+    case
+      when expected.cluster is not null and expected_before.cluster is not null
+        then least(expected.expected_to, expected_before.expected_to)
+      else coalesce(expected.expected_from, expected_before.expected_from)
+    end as changed_from,
+    greatest(expected.expected_to, expected_before.expected_to) as changed_to
+  from {{ ref('int_expected_groups') }} as expected
+  full outer join {{ published('int_expected_groups') }} as expected_before
+    on
+      expected.cluster = expected_before.cluster
+      and expected.topic = expected_before.topic
+      and expected.consumer_group = expected_before.consumer_group
+      and expected.expected_from = expected_before.expected_from
+  where not expected.expected_to <=> expected_before.expected_to
+),
+
+history as (
+  select
+    cluster,
+    min(first_attempt_at) as history_from
+  from {{ ref('int_consume_hours') }}
+  group by cluster
+),
+
+history_before as (
+  select
+    cluster,
+    min(first_attempt_at) as history_from
+  from {{ published('int_consume_hours') }}
+  group by cluster
+)
+
+select
+  'expected' as kind,
+  cluster,
+  topic,
+  consumer_group,
+  changed_from,
+  changed_to
+from periods
+union all
+select
+  'broadcast' as kind,
+  coalesce(broadcast.cluster, broadcast_before.cluster) as cluster,
+  cast(null as string) as topic,
+  coalesce(broadcast.consumer_group, broadcast_before.consumer_group) as consumer_group,
+  cast(null as timestamp) as changed_from,
+  cast(null as timestamp) as changed_to
+from {{ ref('int_broadcast_groups') }} as broadcast
+full outer join {{ published('int_broadcast_groups') }} as broadcast_before
+  on broadcast.cluster = broadcast_before.cluster and broadcast.consumer_group = broadcast_before.consumer_group
+where broadcast.cluster is null or broadcast_before.cluster is null
+union all
+select
+  'history' as kind,
+  history.cluster,
+  cast(null as string) as topic,
+  cast(null as string) as consumer_group,
+  least(history.history_from, history_before.history_from) as changed_from,
+  greatest(history.history_from, history_before.history_from) as changed_to
+from history
+inner join history_before
+  on history.cluster = history_before.cluster
+where history.history_from != history_before.history_from
+union all
+select
+  'gap' as kind,
+  gaps.cluster,
+  cast(null as string) as topic,
+  cast(null as string) as consumer_group,
+  gaps.gap_from as changed_from,
+  gaps.gap_to as changed_to
+from {{ ref('int_ingest_gaps') }} as gaps
+left anti join {{ published('int_ingest_gaps') }} as known
+  on gaps.cluster = known.cluster and gaps.gap_from <=> known.gap_from and gaps.gap_to = known.gap_to

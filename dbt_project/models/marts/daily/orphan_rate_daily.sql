@@ -1,0 +1,11 @@
+-- One row per topic, expected group and day: (cluster, topic, expected_group, day).
+{{ config(materialized='stable_view') }}
+
+{{ by_day(
+  ref('orphan_rate'),
+  key=['cluster', 'topic', 'expected_group'],
+  counts=[
+    'expected', 'consumed', 'judged', 'orphaned', 'trace_gap', 'rolled_back', 'recalled', 'half_uncommitted',
+    'delayed_not_due', 'untraced_batch', 'within_grace', 'in_flight', 'not_returned', 'filtered_or_lost'
+  ]
+) }}

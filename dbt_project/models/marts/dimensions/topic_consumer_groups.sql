@@ -1,0 +1,26 @@
+-- One row per topic and consumer group (cluster, topic, consumer_group) that the traces have seen together.
+with seen as (
+  select
+    cluster,
+    topic,
+    consumer_group,
+    min(first_attempt_at) as first_attempt_at,
+    max(last_attempt_at) as last_attempt_at,
+    sum(attempts) as attempts
+  from {{ ref('int_consume_hours') }}
+  where topic is not null and consumer_group is not null
+  group by cluster, topic, consumer_group
+)
+
+select
+  seen.cluster,
+  seen.topic,
+  seen.consumer_group,
+  seen.first_attempt_at,
+  seen.last_attempt_at,
+  seen.last_attempt_at + {{ expected_group_lookback() }} as expected_to,
+  seen.attempts,
+  broadcast.consumer_group is not null as is_broadcast
+from seen
+left join {{ ref('int_broadcast_groups') }} as broadcast
+  on seen.cluster = broadcast.cluster and seen.consumer_group = broadcast.consumer_group

@@ -1,0 +1,157 @@
+-- One row per delivery: (cluster, msg_id, consumer_group), its attempts combined; for a broadcast group, one row per client.
+{{ config(partition_by='hour', replaces='message') }}
+with attempts as (
+  select
+    attempts.*,
+    broadcast.consumer_group is not null as is_broadcast,
+    case when broadcast.consumer_group is not null then attempts.client end as broadcast_client,
+    -- A cost of years comes from a broken clock; it must not overflow a timestamp.
+    coalesce(
+      attempts.ended_at,
+      case
+        when attempts.stated_cost_ms between 0 and 100000000000
+          then timestamp_millis(unix_millis(attempts.begun_at) + cast(attempts.stated_cost_ms as bigint))
+      end
+    ) as finished_at,
+    attempts.ended_at is not null or (attempts.has_begin and attempts.hour_source = 'event_time') as is_client_time
+  from {{ affected_attempts() }} as attempts
+  left join {{ ref('int_broadcast_groups') }} as broadcast
+    on attempts.cluster = broadcast.cluster and attempts.consumer_group = broadcast.consumer_group
+  where attempts.consumer_group is not null and attempts.msg_id is not null
+),
+
+folded as (
+  select
+    cluster,
+    msg_id,
+    consumer_group,
+    broadcast_client,
+    any_value(topic) as topic,
+    any_value(is_broadcast) as is_broadcast,
+    count(*) as attempts,
+    count_if(has_end) as attempts_with_end,
+    count(distinct retry_times) as distinct_retry_times,
+    count(retry_times) as attempts_with_retry_times,
+    max(retry_times) as max_retry_times_seen,
+    count_if(outcome in ('success', 'timeout')) as successes,
+    min(
+      struct(
+        coalesce(retry_times, 0) as retry_times,
+        occurred_at,
+        request_id,
+        outcome,
+        begun_at,
+        has_begin,
+        hour,
+        hour_source,
+        client
+      )
+    ) as first_attempt,
+    max(struct(coalesce(retry_times, 0) as retry_times, occurred_at, request_id, outcome)) as last_attempt,
+    max(coalesce(finished_at, occurred_at)) as last_seen_at,
+    min(struct(finished_at, is_client_time)) filter (
+      where outcome in ('success', 'timeout') and finished_at is not null
+    ) as first_success,
+    sum(greatest(begin_copies - 1, 0) + greatest(end_copies - 1, 0)) as extra_copies,
+    max(next_review_at) as attempts_review_at,
+    max(change_seq) as change_seq
+  from attempts
+  group by cluster, msg_id, consumer_group, broadcast_client
+),
+
+history as (
+  select
+    cluster,
+    min(first_attempt_at) as history_from
+  from {{ ref('int_consume_hours') }}
+  group by cluster
+),
+
+located as (
+  select
+    folded.*,
+    publications.msg_id is not null as is_published,
+    publications.published_at,
+    publications.producer_client,
+    publications.hour_source = 'event_time' as is_published_by_client_time,
+    watermarks.watermark,
+    history.history_from,
+    case when folded.is_broadcast then 0 else coalesce(limits.max_retry_times, {{ max_retry_times() }}) end
+      as max_retry_times,
+    folded.last_seen_at + {{ limit(['max_delay', 'grace']) }} as given_up_at
+  from folded
+  left join {{ ref('int_message_publications') }} as publications
+    on folded.cluster = publications.cluster and folded.msg_id = publications.msg_id
+  left join {{ ref('int_watermarks') }} as watermarks
+    on folded.cluster = watermarks.cluster
+  left join history
+    on folded.cluster = history.cluster
+  left join {{ ref('group_retry_limits') }} as limits
+    on folded.cluster = limits.cluster and folded.consumer_group = limits.consumer_group
+),
+
+judged as (
+  select
+    *,
+    case
+      when successes > 0 then 'succeeded'
+      when last_attempt.outcome in ('in_flight', 'not_returned') then last_attempt.outcome
+      when last_attempt.retry_times >= max_retry_times or watermark >= given_up_at then 'exhausted'
+      else 'retrying'
+    end as outcome
+  from located
+)
+
+select
+  cluster,
+  msg_id,
+  consumer_group,
+  broadcast_client,
+  topic,
+  is_broadcast,
+  outcome,
+  case
+    when not first_attempt.has_begin or first_attempt.retry_times > 0 or first_attempt.outcome = 'in_flight' then null
+    else first_attempt.outcome = 'success'
+  end as is_first_attempt_success,
+  attempts,
+  attempts_with_end,
+  case when is_broadcast then 0 else coalesce(max_retry_times_seen, 0) end as retries,
+  case when is_broadcast then 0 else attempts_with_retry_times - distinct_retry_times end as duplicates,
+  extra_copies,
+  max_retry_times,
+  first_attempt.client,
+  first_attempt.occurred_at as first_attempt_at,
+  last_attempt.occurred_at as last_attempt_at,
+  first_success.finished_at as succeeded_at,
+  case outcome
+    when 'succeeded' then coalesce(first_success.finished_at, last_attempt.occurred_at)
+    when 'not_returned' then last_attempt.occurred_at + {{ limit(['consume_timeout', 'grace']) }}
+    when 'exhausted' then case when last_attempt.retry_times >= max_retry_times then last_seen_at else given_up_at end
+  end as decided_at,
+  first_attempt.hour,
+  first_attempt.hour_source,
+  is_published,
+  published_at,
+  producer_client,
+  -- Only the clocks of two clients are compared, never a client's clock with a broker's.
+  case
+    when is_published_by_client_time and first_attempt.hour_source = 'event_time'
+      then unix_millis(first_attempt.begun_at) - unix_millis(published_at)
+  end as queue_wait_ms,
+  case
+    when is_published_by_client_time and first_success.is_client_time
+      then unix_millis(first_success.finished_at) - unix_millis(published_at)
+  end as end_to_end_ms,
+  case
+    when is_published then null
+    when first_attempt.occurred_at < history_from + {{ limit(['retry_horizon', 'max_delay']) }} then 'before_history'
+    when msg_id like '01%' and length(msg_id) = 34 then 'grpc_producer'
+    else 'untraced_send'
+  end as unpublished_cause,
+  case
+    when outcome = 'in_flight' then attempts_review_at
+    when outcome = 'retrying' then given_up_at
+  end as next_review_at,
+  change_seq
+from judged

@@ -1,0 +1,136 @@
+-- One row per published message without a SubAfter of an expected group: (cluster, topic, msg_id, expected_group);
+-- expected_group is NULL if no group was expected and no SubAfter exists.
+{{ config(partition_by='hour', replaces='message') }}
+with messages as (
+  select
+    messages.*,
+    watermarks.watermark,
+    transactions.transaction_state,
+    recalls.msg_id is not null as is_recalled,
+    -- The time from which a consumer can receive the message.
+    {{ due_at('messages', 'transactions') }} as due_at
+  from {{ ref('int_messages') }} as messages
+  left join {{ ref('int_watermarks') }} as watermarks
+    on messages.cluster = watermarks.cluster
+  left join {{ ref('int_transactions') }} as transactions
+    on messages.cluster = transactions.cluster and messages.msg_id = transactions.msg_id
+  left join {{ ref('int_recalls') }} as recalls
+    on messages.cluster = recalls.cluster and messages.msg_id = recalls.msg_id
+),
+
+attempts as (
+  select
+    cluster,
+    msg_id,
+    consumer_group,
+    count_if(has_end) as ended,
+    count_if(outcome = 'in_flight') as in_flight,
+    count_if(outcome = 'not_returned') as not_returned,
+    max(next_review_at) as attempt_review_at
+  from {{ affected_attempts() }}
+  group by cluster, msg_id, consumer_group
+),
+
+attempts_of_any_group as (
+  select
+    cluster,
+    msg_id,
+    sum(ended) as ended,
+    sum(in_flight) as in_flight,
+    sum(not_returned) as not_returned,
+    max(attempt_review_at) as attempt_review_at
+  from attempts
+  group by cluster, msg_id
+),
+
+expected as (
+  select * from {{ ref('int_expected_deliveries') }}
+),
+
+unconsumed as (
+  select
+    messages.*,
+    expected.consumer_group as expected_group,
+    coalesce(of_group.in_flight, of_any.in_flight, 0) as in_flight,
+    coalesce(of_group.not_returned, of_any.not_returned, 0) as not_returned,
+    coalesce(of_group.attempt_review_at, of_any.attempt_review_at) as attempt_review_at
+  from messages
+  left join expected
+    on
+      messages.cluster = expected.cluster
+      and messages.topic = expected.topic
+      and messages.msg_id = expected.msg_id
+  left join attempts as of_group
+    on
+      expected.cluster = of_group.cluster
+      and expected.msg_id = of_group.msg_id
+      and expected.consumer_group = of_group.consumer_group
+  left join attempts_of_any_group as of_any
+    on
+      expected.consumer_group is null
+      and messages.cluster = of_any.cluster
+      and messages.msg_id = of_any.msg_id
+  where coalesce(of_group.ended, of_any.ended, 0) = 0
+),
+
+-- The consumer records of a message may be in the gap if they were due while the gap lasted.
+in_gaps as (
+  select distinct
+    unconsumed.cluster,
+    unconsumed.msg_id
+  from unconsumed
+  inner join {{ ref('int_ingest_gaps') }} as gaps
+    on
+      unconsumed.cluster = gaps.cluster
+      and {{ can_be_in_gap('unconsumed', 'gaps.gap_from', 'gaps.gap_to') }}
+),
+
+judged as (
+  select
+    unconsumed.*,
+    case
+      when in_gaps.msg_id is not null then 'trace_gap'
+      when unconsumed.transaction_state = 'rollback' then 'rolled_back'
+      when unconsumed.is_recalled then 'recalled'
+      -- With an EndTransaction a message is transactional whatever its msg_type is.
+      when coalesce(unconsumed.transaction_state, case when unconsumed.msg_type = 'half' then 'unknown' end) = 'unknown'
+        then 'half_uncommitted'
+      when unconsumed.msg_type = 'delay' and unconsumed.watermark < unconsumed.due_at then 'delayed_not_due'
+      when unconsumed.batch_size > 1 and unconsumed.in_flight + unconsumed.not_returned = 0 then 'untraced_batch'
+      when unconsumed.watermark < unconsumed.due_at + {{ limit('grace') }} then 'within_grace'
+      when unconsumed.expected_group is null and unconsumed.in_flight + unconsumed.not_returned = 0
+        then 'no_traced_group'
+      when unconsumed.in_flight > 0 then 'in_flight'
+      when unconsumed.not_returned > 0 then 'not_returned'
+      else 'filtered_or_lost'
+    end as cause
+  from unconsumed
+  left join in_gaps
+    on unconsumed.cluster = in_gaps.cluster and unconsumed.msg_id = in_gaps.msg_id
+)
+
+select
+  cluster,
+  topic,
+  msg_id,
+  expected_group,
+  cause,
+  cause in ('no_traced_group', 'not_returned', 'filtered_or_lost') as is_orphan,
+  cause in ('not_returned', 'filtered_or_lost') as counts_in_orphan_rate,
+  published_at,
+  due_at,
+  hour,
+  hour_source,
+  producer_group,
+  msg_type,
+  batch_size,
+  sends,
+  tags,
+  keys,
+  store_host,
+  case
+    when cause = 'delayed_not_due' then due_at
+    when cause = 'within_grace' then due_at + {{ limit('grace') }}
+    when cause = 'in_flight' then attempt_review_at
+  end as next_review_at
+from judged
