@@ -1,4 +1,4 @@
-"""A sink of OpenLineage events on loopback: what Marquez would be told."""
+"""A sink of OpenLineage events on loopback: the events that Marquez would receive."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from spark_jobs.mart_build.dbt import Build
 from spark_jobs.mart_build.inputs import Inputs
 from spark_jobs.settings import Settings
 from tests import lakes
-from tests.dbt.story import notify
+from tests.dbt.story import write_events
 
 
 @contextmanager
@@ -60,26 +60,26 @@ def state(settings: Settings) -> Path:
 
 
 @pytest.fixture(scope="package")
-def told(empty_lake: SparkSession) -> SparkSession:
+def story(empty_lake: SparkSession) -> SparkSession:
     """The events of `story.py` are in the lake."""
-    notify(empty_lake)
+    write_events(empty_lake)
     return empty_lake
 
 
 @pytest.fixture(scope="package")
-def inputs(told: SparkSession, settings: Settings) -> Inputs:
-    return Inputs.of(read_offsets(told, settings, tables.EVENTS), settings.limits, published=None)
+def inputs(story: SparkSession, settings: Settings) -> Inputs:
+    return Inputs.of(read_offsets(story, settings, tables.EVENTS), settings.limits, published=None)
 
 
 @pytest.fixture(scope="package")
-def built(told: SparkSession, catalog: Catalog, inputs: Inputs, state: Path) -> Build:
+def built(story: SparkSession, catalog: Catalog, inputs: Inputs, state: Path) -> Build:
     """The marts over the story, published."""
-    done = build_and_publish(told, catalog, inputs, state)
+    done = build_and_publish(story, catalog, inputs, state)
     assert done.passed, (done.error, done.failures)
     return done
 
 
 @pytest.fixture(scope="package")
-def marts(told: SparkSession, built: Build) -> SparkSession:
+def marts(story: SparkSession, built: Build) -> SparkSession:
     """The session, with the marts of the story on main."""
-    return told
+    return story

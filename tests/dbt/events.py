@@ -27,7 +27,7 @@ def _ms(time: datetime) -> int:
 
 @dataclass
 class Events:
-    """Records in the order they are told; each becomes one row."""
+    """Records in the order in which they are added; each becomes one row."""
 
     rows: list[dict[str, Any]] = field(default_factory=list)
 

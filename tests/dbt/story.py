@@ -1,4 +1,4 @@
-"""A day of one cluster in trace records: every kind of message that the marts tell apart.
+"""A day of one cluster in trace records: every kind of message that the marts distinguish.
 
 The watermark is noon + 24 h less nothing; limits are the defaults (grace and consume timeout 15 min,
 maximum delay 2 h). Consumer group `g` consumes topic `orders` all day.
@@ -44,7 +44,7 @@ def whole_day() -> Events:
     return events
 
 
-def notify(spark: SparkSession) -> None:
+def write_events(spark: SparkSession) -> None:
     other = Queue("silent", "RMQ_SYS_TRACE_TOPIC", "broker-x", 0)
     whole_day().write(spark, DAY, complete_to={other: Position(0, complete_to=0)})
     book_gap(spark)
@@ -132,7 +132,7 @@ def orphans(events: Events) -> None:
 
 
 def transactions(events: Events) -> None:
-    """Half messages to a topic that nobody reads, one of each state."""
+    """Half messages to a topic that no group consumes, one of each state."""
 
     def half(msg_id: str, seconds: float = 2 * HOUR, msg_type: str = "half") -> None:
         events.pub(msg_id, seconds, "payments", group_name="payers", msg_type=msg_type)

@@ -1,6 +1,6 @@
 """Every query of docs/cookbook.md runs and gives what stands below it.
 
-`make cookbook` sets TRACE_WRITE_COOKBOOK, and the outputs are written anew.
+`make cookbook` sets TRACE_WRITE_COOKBOOK, and the outputs are written again.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ def shown(frame: DataFrame) -> str:
 
 def test_each_recipe(marts):
     text = COOKBOOK.read_text()
-    told = RECIPE.findall(text)
-    assert len(told) == text.count("\n## ") >= 15
-    found = [shown(marts.sql(query)) for query, _ in told]
+    recipes = RECIPE.findall(text)
+    assert len(recipes) == text.count("\n## ") >= 15
+    found = [shown(marts.sql(query)) for query, _ in recipes]
     if os.environ.get("TRACE_WRITE_COOKBOOK"):
         outputs = iter(found)
         COOKBOOK.write_text(
             RECIPE.sub(lambda recipe: f"```sql\n{recipe[1]}```\n\n```text\n{next(outputs)}```", text)
         )
         return
-    for (query, output), now in zip(told, found, strict=True):
+    for (query, output), now in zip(recipes, found, strict=True):
         assert now == output, query

@@ -55,7 +55,7 @@ def test_a_context_that_changes_makes_none_of_them_anew(marts, catalog, inputs, 
     assert min(unconsumed.values()) < noon < max(unconsumed.values())
 
     def affected(kept_from: datetime | None) -> set[str]:
-        """The messages that the next run would make anew."""
+        """The messages that the next run would compute again."""
         run = replace(inputs, change_seq_from=inputs.change_seq_to, kept_from=kept_from)
         with on_a_branch(marts, catalog):
             done = dbt.dbt("run", run, state, DBT_PROJECT, "--select", "+int_affected_messages")

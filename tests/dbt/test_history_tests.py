@@ -9,7 +9,7 @@ from spark_jobs.mart_build import branches
 
 
 def verdicts(marts, run: str) -> dict[str, bool]:
-    """By test, as booked."""
+    """Test name to its saved result."""
     rows = (
         marts.table("lake.ops.check_results").where(f"run = '{run}' and `check` = 'history_tests'").collect()
     )

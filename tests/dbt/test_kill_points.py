@@ -51,7 +51,7 @@ def test_killed_before_the_tests_have_passed_it_starts_over(lake_with_a_build, c
 
 @pytest.mark.parametrize("moved", [0, 1, 2, 3])
 def test_killed_in_mid_publication_it_rolls_forward(lake_with_a_build, catalog, monkeypatch, moved):
-    """With 3 it dies when all tables are moved, and before that is booked."""
+    """With 3 it dies after all tables were published and before the publication is recorded."""
     spark = lake_with_a_build
     left = list(range(moved))
 

@@ -92,10 +92,10 @@ def without_owner_tier_or_runbook(manifest: Manifest) -> Iterator[str]:
     }
     for node in tellers.values():
         meta = node["config"]["meta"]
-        told = meta.get("owner") and meta.get("tier") in ("integrity", "messaging")
+        is_complete = meta.get("owner") and meta.get("tier") in ("integrity", "messaging")
         if node["resource_type"] == "test":
-            told = told and (PROJECT / meta.get("runbook", "missing")).is_file()
-        if not told:
+            is_complete = is_complete and (PROJECT / meta.get("runbook", "missing")).is_file()
+        if not is_complete:
             yield node["name"]
 
 
@@ -109,7 +109,7 @@ def without_a_view_by_day(manifest: Manifest) -> Iterator[str]:
 
 
 def without_exposure(manifest: Manifest) -> Iterator[str]:
-    """Marts that nobody looks at, and checks of the marts that no exposure stands for."""
+    """Marts that no exposure reads, and checks of the marts without an exposure."""
     exposures = manifest["exposures"].values()
     read = {key for exposure in exposures for key in exposure["depends_on"]["nodes"]}
     for key, node in nodes(manifest, "model").items():

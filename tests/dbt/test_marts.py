@@ -21,7 +21,7 @@ def outcomes(spark, table: str, key: str) -> dict[str, str]:
 
 def test_attempts(marts):
     found = outcomes(marts, "fct_consume_attempts", "request_id")
-    told = {
+    expected = {
         "q-first": "success",
         "q-ok": "success",
         "q-st-0": "failed",
@@ -40,7 +40,7 @@ def test_attempts(marts):
         "q-o-go-1": "success",
         "q-o-go-2": "success",
     }
-    assert {request: outcome for request, outcome in found.items() if "all" not in request} == told
+    assert {request: outcome for request, outcome in found.items() if "all" not in request} == expected
 
 
 def test_a_listener_call_with_two_messages_is_two_attempts(marts):

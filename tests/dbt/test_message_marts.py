@@ -37,8 +37,8 @@ def host(client: str) -> str:
 
 def test_states_of_messages(marts):
     found = {row["msg_id"]: row["state"] for row in rows(marts, "fct_messages")}
-    told = {msg_id: state for state, ids in STATES.items() for msg_id in ids}
-    assert {msg_id: found[msg_id] for msg_id in told} == told
+    expected = {msg_id: state for state, ids in STATES.items() for msg_id in ids}
+    assert {msg_id: found[msg_id] for msg_id in expected} == expected
     assert "half_not_seen" not in found
     assert "later_run" not in found
 
@@ -135,14 +135,14 @@ def test_orphan_rate(marts):
 
 def test_reverse_orphans(marts):
     """Counted again, in Python."""
-    told: dict[tuple, Counter] = defaultdict(Counter)
+    expected: dict[tuple, Counter] = defaultdict(Counter)
     for delivery in rows(marts, "fct_deliveries"):
-        counts = told[delivery["consumer_group"], delivery["hour"]]
+        counts = expected[delivery["consumer_group"], delivery["hour"]]
         counts["deliveries"] += 1
         counts[delivery["unpublished_cause"]] += 1
     found = {pick(row, "consumer_group", "hour"): row for row in rows(marts, "reverse_orphans")}
-    assert found.keys() == told.keys()
-    for key, counts in told.items():
+    assert found.keys() == expected.keys()
+    for key, counts in expected.items():
         for column in ("deliveries", "before_history", "grpc_producer", "untraced_send"):
             assert found[key][column] == counts[column], (key, column)
         assert found[key]["unpublished"] == counts["deliveries"] - counts[None]
@@ -151,19 +151,19 @@ def test_reverse_orphans(marts):
 
 def test_trace_completeness(marts):
     """Counted again, in Python."""
-    told: dict[tuple, Counter] = defaultdict(Counter)
+    expected: dict[tuple, Counter] = defaultdict(Counter)
     for attempt in rows(marts, "fct_consume_attempts"):
-        counts = told[host(attempt["client"]), attempt["hour"]]
+        counts = expected[host(attempt["client"]), attempt["hour"]]
         counts["pairs"] += attempt["has_begin"] and attempt["has_end"]
         counts["ends_without_begin"] += not attempt["has_begin"]
         counts["begins_without_end"] += attempt["outcome"] == "not_returned"
         counts["in_flight"] += attempt["outcome"] == "in_flight"
         counts["attempts_without_pub"] += not attempt["is_published"]
     for send in rows(marts, "fct_sends", "batch_index = 0"):
-        told[host(send["client"]), send["hour"]]["pubs"] += 1
+        expected[host(send["client"]), send["hour"]]["pubs"] += 1
     found = {pick(row, "client_host", "hour"): row for row in rows(marts, "trace_completeness")}
-    assert found.keys() == told.keys()
-    for key, counts in told.items():
+    assert found.keys() == expected.keys()
+    for key, counts in expected.items():
         assert {column: found[key][column] for column in counts} == counts, key
 
     both = found["10.0.0.1", at(HOUR)]

@@ -122,7 +122,7 @@ def _ms(later: datetime, earlier: datetime) -> int:
 
 
 def sends(cluster: Cluster) -> Rows:
-    """One row a send; a record that was stored twice is one row, its copies counted."""
+    """One row per send; a record that was stored twice is one row, its copies counted."""
     found: Rows = {}
     for record in _of_type(cluster, "Pub"):
         known_by = present(record["msg_id"]) or present(record["offset_msg_id"]) or ""
@@ -152,7 +152,7 @@ def sends(cluster: Cluster) -> Rows:
 
 
 def _messages(sent: Rows) -> Rows:
-    """One row a message id on a topic, described by its first send."""
+    """One row per message id on a topic, described by its first send."""
     of_message: dict[Key, list[Record]] = defaultdict(list)
     for (msg_id, *_), send in sent.items():
         if msg_id is not None and send["topic_kind"] == "normal":
@@ -190,7 +190,7 @@ def _publications(sent: Rows) -> dict[str, Record]:
 
 
 def attempts(cluster: Cluster, sent: Rows) -> Rows:
-    """One row a listener call and message: its SubBefore and SubAfter."""
+    """One row per listener call and message: its SubBefore and SubAfter."""
     begins, ends = _first_copies(cluster, "SubBefore"), _first_copies(cluster, "SubAfter")
     published = _publications(sent)
     together: dict[Key, set[str]] = defaultdict(set)
@@ -276,7 +276,7 @@ def broadcast_groups(attempted: Rows) -> set[str]:
 
 
 def deliveries(cluster: Cluster, sent: Rows, attempted: Rows) -> Rows:
-    """One row a message and consumer group; of a broadcast group one a client."""
+    """One row per message and consumer group; of a broadcast group one per client."""
     broadcast, published = broadcast_groups(attempted), _publications(sent)
     folded: dict[Key, list[Record]] = defaultdict(list)
     for (request_id, msg_id), attempt in attempted.items():
@@ -404,7 +404,7 @@ def _decision(ends: list[Record] | None) -> str | None:
 
 
 def transactions(cluster: Cluster, messages: Rows, ends: dict[str, list[Record]]) -> Rows:
-    """One row a half message, or a message with an EndTransaction."""
+    """One row per half message, or a message with an EndTransaction."""
     halves: dict[str, Record] = {}
     for (_, msg_id), message in messages.items():
         key = (
@@ -476,7 +476,7 @@ def orphans(
     recalled: set[str | None],
     expected: dict[Key, set[str]],
 ) -> Rows:
-    """One row a published message and expected group without a SubAfter, or a message that nobody is expected to read."""
+    """One row per message and expected group without a SubAfter; one per message that no group is expected to consume."""
     of_message: dict[str, list[Record]] = defaultdict(list)
     for (_, msg_id), attempt in attempted.items():
         of_message[msg_id].append(attempt)
@@ -540,7 +540,7 @@ def _in_gap(cluster: Cluster, message: Record, gap: tuple[datetime | None, datet
 
 
 def message_states(messages: Rows, found: dict[str, Rows]) -> Rows:
-    """One row a message; what was consumed and has no Pub is a row with topic NULL."""
+    """One row per message; what was consumed and has no Pub is a row with topic NULL."""
     of_message: dict[Key, dict[str | None, list[tuple[str | None, int, datetime | None]]]] = defaultdict(
         lambda: defaultdict(list)
     )

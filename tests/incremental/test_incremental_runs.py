@@ -67,13 +67,13 @@ class Built:
 
     histories: dict[str, History]
     in_batches: dict[str, list[str]]
-    anew: dict[str, list[str]]
+    full_refresh: dict[str, list[str]]
     after_retention: dict[str, list[str]]
     dropped: int
 
 
 def dealt(rows: list[dict], number: int) -> list[list[dict]]:
-    """The rows in batches: most trace messages in the order in which they were told, a fifth of them in any."""
+    """The rows in batches: most trace messages in the order in which they were written, a fifth of them in any."""
     dice = random.Random(number)
     batches: list[list[dict]] = [[] for _ in range(BATCHES)]
     for offset, message in groupby(rows, key=lambda row: row["queue_offset"]):
@@ -123,7 +123,7 @@ def decoded_anew(histories: dict[str, History], change_seq: int) -> list[dict[st
 
 
 def replace_records(spark, replaced: list[dict[str, Any]]) -> None:
-    """What a replay does to events and its book, but for the new records."""
+    """What a replay does to events and to its committed offsets, but for the new records."""
     spark.createDataFrame(
         [Row(**{name: row[name] for name in tables.REPLACED_RECORDS.column_names}) for row in replaced],
         tables.REPLACED_RECORDS.schema,
@@ -146,7 +146,7 @@ def book_gaps(spark, histories: dict[str, History]) -> None:
 
 @pytest.fixture(scope="module")
 def built(empty_lake, catalog, settings, state) -> Built:
-    """All histories in batches, the watermarks moving, the last with a replay of earlier ones; then the same anew."""
+    """All histories in batches, the watermarks moving, the last with a replay of earlier ones; then a full refresh."""
     spark = empty_lake
     histories = {f"h{n:04}": history for n, history in enumerate(drawn(HISTORIES, BATCHES, SEED))}
     for number, story in enumerate(dealt(whole_day().rows, SEED), start=1):
@@ -174,27 +174,29 @@ def built(empty_lake, catalog, settings, state) -> Built:
         assert inputs.change_seq_from == (None if number == 1 else number - 1)
     in_batches = contents(spark, catalog)
     build(spark, catalog, settings, state, full_refresh=True)
-    anew = contents(spark, catalog)
+    full_refresh = contents(spark, catalog)
     records = spark.table(tables.EVENTS.full_name).count()
     spark.sql(f"delete from {tables.EVENTS.full_name} where store_time < timestamp '{KEPT_FROM}'")
     dropped = records - spark.table(tables.EVENTS.full_name).count()
     build(spark, catalog, settings, state, kept_from=KEPT_FROM, full_refresh=True)
-    return Built(histories, in_batches, anew, contents(spark, catalog), dropped)
+    return Built(histories, in_batches, full_refresh, contents(spark, catalog), dropped)
 
 
 @pytest.mark.timeout(3600)
 def test_batches_equal_a_full_refresh(built):
-    different = {table for table, rows in built.in_batches.items() if rows != built.anew[table]}
+    different = {table for table, rows in built.in_batches.items() if rows != built.full_refresh[table]}
     assert different <= {ONLY_GROWS}
-    assert set(built.in_batches[ONLY_GROWS]) >= set(built.anew[ONLY_GROWS])
-    assert [table for table, rows in built.anew.items() if not rows] == [
+    assert set(built.in_batches[ONLY_GROWS]) >= set(built.full_refresh[ONLY_GROWS])
+    assert [table for table, rows in built.full_refresh.items() if not rows] == [
         "marts.slo_burn"
     ]  # no objective is stated
 
 
 def test_a_full_refresh_keeps_the_rows_whose_records_retention_has_dropped(built):
     assert built.dropped > 10 * len(built.histories)
-    different = {table: set(rows) ^ set(built.anew[table]) for table, rows in built.after_retention.items()}
+    different = {
+        table: set(rows) ^ set(built.full_refresh[table]) for table, rows in built.after_retention.items()
+    }
     assert {table: sorted(rows)[:5] for table, rows in different.items() if rows} == {}
 
 
