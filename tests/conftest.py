@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -55,6 +56,24 @@ def pytest_runtest_makereport():
         report.outcome = "failed"
         report.longrepr = f"skipped where nothing may be: {report.longrepr}"
     return report
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """End with the files that cost most, set-up and tear-down included, and the CPU time of all processes that ended."""
+    seconds: Counter[str] = Counter()
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            if isinstance(report, pytest.TestReport):
+                seconds[report.nodeid.partition("::")[0]] += report.duration
+    terminalreporter.section("files that cost most")
+    for file, cost in seconds.most_common(15):
+        terminalreporter.line(f"{cost:7.1f} s  {file}")
+    used = os.times()
+    cpu = used.user + used.system + used.children_user + used.children_system
+    terminalreporter.line(
+        f"{seconds.total():7.1f} s  all {len(seconds)} files; {cpu / 60:.1f} minutes of CPU time"
+    )
 
 
 # Groups that take minutes, longest first: started last, one would keep its process alone at the end.

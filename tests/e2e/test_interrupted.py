@@ -1,0 +1,35 @@
+"""Ctrl-C at each stage of `make demo`; `make soak` alone runs this."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from functools import partial
+
+from tests.e2e.demos import SECONDS, Demo, assert_none_left, jobs_of
+
+
+def test_interrupted_at_each_stage(tmp_path, record_property):
+    """One home takes all of it, and the run after that has every message of the broker."""
+    home = tmp_path / "home"
+    logs = home / "logs"
+    stages: dict[str, Callable[[Demo], object]] = {
+        "imports": lambda demo: True,
+        "broker starts": lambda demo: "settings of the demo" in demo.output,
+        "broker runs": lambda demo: "a real RocketMQ" in demo.output,
+        "traffic": lambda demo: list((home / "sandbox" / "traffic").glob("run-*/*.log")),
+        "Airflow starts": lambda demo: "airflow dags test trace_ingest" in demo.output,
+        "extract": lambda demo: jobs_of(home, "extract"),
+        "merge": lambda demo: jobs_of(home, "merge"),
+        "marts": lambda demo: "airflow dags test trace_marts" in demo.output and jobs_of(home, "marts"),
+    }
+    for stage, reached in stages.items():
+        demo = Demo(home)
+        demo.wait_for(partial(reached, demo))
+        demo.interrupt()
+        record_property("counts", {"stage": stage, "interrupted": 1})
+    demo = Demo(home)
+    assert demo.process.wait(2 * SECONDS) == 0, demo.output + "".join(f.read_text() for f in logs.glob("*"))
+    assert_none_left(home)
+    summary = json.loads((home / "demo" / "summary.json").read_text())
+    assert summary["raw_rows"] == summary["trace_messages_broker"]
