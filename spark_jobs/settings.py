@@ -389,7 +389,12 @@ class Settings(BaseSettings):
 
     @cached_property
     def warehouse(self) -> str:
-        return self.catalog.warehouse or (self.home / "warehouse").as_uri()
+        """The location of the tables, without a slash at its end.
+
+        Of a folder it is `file:/…`, as Hadoop writes paths: with `file:///…` a table's location and its files would have
+        different prefixes, and Iceberg's `rewrite_table_path` could not move it. Iceberg unquotes nothing in it.
+        """
+        return self.catalog.warehouse or f"file:{self.home / 'warehouse'}"
 
     def table_policy(self, table: str) -> TablePolicy:
         """What maintenance does to a table, by its name without the catalog."""
