@@ -48,6 +48,10 @@ help: ## list the targets
 
 # ---- set-up -------------------------------------------------------------------------------------
 
+# Certificates of a company's CA: uv reads those of the system (UV_SYSTEM_CERTS), Java its own trust store (lake/jars.py).
+# pip before 24.2 reads neither, so it gets the system's file unless its configuration names one.
+override export SYSTEM_CA := import ssl; paths = ssl.get_default_verify_paths(); print(paths.cafile or paths.capath or "")
+
 .PHONY: setup
 setup: .venv/installed ## install the locked Python packages, fetch the Java libraries, archive their classes
 	@$(RUN) spark_jobs.lake.jars > /dev/null
@@ -56,13 +60,16 @@ setup: .venv/installed ## install the locked Python packages, fetch the Java lib
 .venv/installed: requirements.lock | need-python need-java
 	@uv=$$(command -v uv || true); \
 	if [ -z "$$uv" ]; then \
-	  [ -x .tools/uv/bin/uv ] || { echo "installing uv $(UV_VERSION) into .tools/uv"; \
-	    "$$PYTHON" -m venv .tools/uv; .tools/uv/bin/pip install -q --disable-pip-version-check uv==$(UV_VERSION); }; \
 	  uv=.tools/uv/bin/uv; \
+	  [ -x "$$uv" ] || { echo "set-up: installing uv $(UV_VERSION) into .tools/uv"; \
+	    "$$PYTHON" -m venv .tools/uv; \
+	    ca=$$(.tools/uv/bin/pip config list | grep "\.cert=" > /dev/null || "$$PYTHON" -c "$$SYSTEM_CA"); \
+	    .tools/uv/bin/pip install --disable-pip-version-check $${ca:+--cert "$$ca"} uv==$(UV_VERSION); }; \
 	fi; \
-	echo "installing the locked packages into .venv"; \
+	echo "set-up: installing $$(grep -c '^[a-z0-9]' requirements.lock) locked packages into .venv (1 to 3 minutes)"; \
 	[ -x .venv/bin/python ] || "$$uv" venv -q --python "$$PYTHON" .venv; \
-	"$$uv" pip sync -q --require-hashes --python .venv/bin/python requirements.lock
+	UV_SYSTEM_CERTS="$${UV_SYSTEM_CERTS:-true}" "$$uv" pip sync --require-hashes --python .venv/bin/python requirements.lock; \
+	echo "set-up: packages installed in $$SECONDS s"
 	@touch .venv/installed
 
 .PHONY: need-python need-java

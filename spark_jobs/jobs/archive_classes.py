@@ -10,6 +10,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 import pyspark
@@ -29,6 +30,8 @@ def make() -> Path:
     path = class_archive.archive()
     if path.exists():
         return path
+    print("set-up: archiving the Java classes of Spark and Iceberg (20 to 60 s)", file=sys.stderr, flush=True)
+    started = time.monotonic()
     path.parent.mkdir(parents=True, exist_ok=True)
     for old in path.parent.glob(class_archive.NAME.format("*")):
         old.unlink()
@@ -51,6 +54,7 @@ def make() -> Path:
         if done.returncode or not written.exists():
             sys.exit(f"could not write the class archive {path}:\n{done.stdout[-1000:]}{done.stderr[-3000:]}")
         written.rename(path)
+    print(f"set-up: classes archived in {time.monotonic() - started:.0f} s", file=sys.stderr, flush=True)
     return path
 
 

@@ -5,6 +5,9 @@ verified after the download. The name of a set's folder contains a hash of `ivy.
 and two checkouts share the sets that they have in common. `python -m spark_jobs.lake.jars` fetches the sets of production
 and of the sandbox; jobs only read the folders, never the network. With `--write-checksums` it fetches every set of the
 project and writes the checksums, after a change of an `ivy.xml`.
+
+Downloads trust the certificates of Java's trust store. On Debian that contains the system's certificates; elsewhere, behind
+a company's CA, name a store: `JAVA_TOOL_OPTIONS=-Djavax.net.ssl.trustStore=/path/to/cacerts`.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -96,25 +100,36 @@ def fetch(ivy_file: Path, verify: bool = True) -> Path:
     with _one_at_a_time():
         if target.is_dir():  # another process was first
             return target
-        print(f"fetching the jars of {_name(ivy_file)}", file=sys.stderr, flush=True)
+        _show(f"set-up: fetching the jars of {_name(ivy_file)}")
+        started = time.monotonic()
         with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
             pattern = f"{scratch}/jars/[artifact]-[revision](-[classifier]).[ext]"
             command = [
                 *(java(), "-cp", str(Path(pyspark.__file__).parent / "jars" / "*")),
                 *("org.apache.ivy.Main", "-cache", str(cache_folder() / "ivy")),
                 *("-ivy", str(ivy_file), "-confs", "default", "-types", "jar", "bundle"),
-                *("-retrieve", pattern, "-warn"),
+                *("-retrieve", pattern),
             ]
-            done = subprocess.run(command, capture_output=True, text=True)
+            lines = []
+            with subprocess.Popen(
+                command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+            ) as ivy:
+                for line in ivy.stdout or ():
+                    lines.append(line)
+                    if "[SUCCESSFUL ]" in line:  # [SUCCESSFUL ] organisation#module;revision!file.jar (12ms)
+                        _show(f"  {line.rpartition('!')[2].strip()}")
             found = sorted(Path(scratch, "jars").glob("*.jar"))
-            if done.returncode or not found:
-                sys.exit(
-                    f"could not fetch the jars of {_name(ivy_file)}:\n" + (done.stdout + done.stderr)[-3000:]
-                )
+            if ivy.returncode or not found:
+                sys.exit(f"could not fetch the jars of {_name(ivy_file)}:\n" + "".join(lines)[-3000:])
             if verify:
                 _verify(ivy_file, found)
             Path(scratch, "jars").rename(target)
+        _show(f"set-up: fetched {len(found)} jars in {time.monotonic() - started:.0f} s")
     return target
+
+
+def _show(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
 
 
 @contextmanager
@@ -123,7 +138,7 @@ def _one_at_a_time() -> Iterator[None]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            print("waiting for another process that fetches jars", file=sys.stderr, flush=True)
+            _show("set-up: waiting for another process that fetches jars")
             fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
