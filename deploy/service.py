@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import shutil
 import subprocess
 import time
 from collections.abc import Callable, Sequence
@@ -24,6 +25,10 @@ log = logging.getLogger(__name__)
 START_SECONDS = 240.0
 PARSE_SECONDS = 120.0
 STEP_SECONDS = 1.0
+# A log of this size is rotated; so many rotated files of each log are kept.
+LOG_BYTES = 10_000_000
+LOG_BACKUPS = 5
+ROTATE_SECONDS = 60.0
 
 
 class Service:
@@ -59,11 +64,10 @@ class Service:
         self._schedules = Schedules(url, settings.home / "airflow")
         self._is_ready = False
         self._can_say = True
+        self._next_rotation = 0.0
 
     def __enter__(self) -> Self:
         self._logs.mkdir(parents=True, exist_ok=True)
-        for component in self._supervisor.components:
-            self._log_of(component).unlink(missing_ok=True)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -92,6 +96,7 @@ class Service:
 
     def _step(self, now: float) -> None:
         supervisor = self._supervisor
+        self._rotate_logs(now)
         supervisor.step(now)
         if not self._is_ready and supervisor.is_ready and self._schedules.started():
             self._is_ready = True
@@ -158,8 +163,42 @@ class Service:
                 pass_fds=(self._lock,),
             )
 
+    def _rotate_logs(self, now: float) -> None:
+        if now < self._next_rotation:
+            return
+        self._next_rotation = now + ROTATE_SECONDS
+        for file in self._logs.glob("*.log"):
+            try:
+                rotate(file)
+            except OSError as error:
+                log.error("%s could not be rotated: %s", file, error)
+
     def _log_of(self, component: Component) -> Path:
         return self._logs / f"{component.name}.log"
+
+
+def rotate(file: Path) -> None:
+    """Copy a log of at least `LOG_BYTES` to `<name>.1` and truncate it; older copies become `.2`, `.3` and so on.
+
+    The processes that write the log keep their open file, so it must be open for appending. What they write between the copy
+    and the truncation is lost.
+
+    Raises:
+        OSError: the log could not be copied, as on a full disk; nothing was changed.
+    """
+    if file.stat().st_size < LOG_BYTES:
+        return
+    copies = [file.with_name(f"{file.name}.{n}") for n in range(1, LOG_BACKUPS + 1)]
+    new = file.with_name(f"{file.name}.new")
+    try:
+        shutil.copyfile(file, new)
+    except OSError:
+        new.unlink(missing_ok=True)
+        raise
+    for older, newer in zip(copies[::-1], [*copies[-2::-1], new], strict=True):
+        if newer.exists():
+            newer.rename(older)
+    os.truncate(file, 0)
 
 
 class Schedules:

@@ -149,7 +149,8 @@ def up(settings: Settings, port: int) -> int:
         _say(f"warning: {line}")
     state.log.parent.mkdir(parents=True, exist_ok=True)
     _say(f"starting Airflow on 127.0.0.1:{port}; its first start takes a minute or two (log: {state.log})")
-    with state.log.open("w") as out:
+    with state.log.open("a") as out:
+        log_size = out.tell()
         process = subprocess.Popen(
             [sys.executable, "-m", "deploy.up", "serve", "--port", str(port)],
             stdin=subprocess.DEVNULL,
@@ -160,7 +161,7 @@ def up(settings: Settings, port: int) -> int:
     try:
         while not state.read().get("ready"):
             if process.poll() is not None:
-                lines = state.log.read_text(errors="replace").splitlines()[-20:]
+                lines = state.log.read_bytes()[log_size:].decode(errors="replace").splitlines()[-20:]
                 _console.print(*lines, sep="\n", markup=False)
                 _say(f"Airflow did not start: see {state.log.parent}")
                 return 1
