@@ -12,13 +12,13 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import IO, NoReturn
+from typing import IO, Any, NoReturn
 
 from deploy import child_process, home_lock
 from deploy.airflow_environment import prepare
 from deploy.preflight import exit_if_unreadable, exit_if_wrong_lake
 from spark_jobs.process.home import keep_private
-from spark_jobs.settings import Cluster, Settings, load_settings
+from spark_jobs.settings import Settings, load_settings
 
 log = logging.getLogger(__name__)
 DAGS = ("trace_ingest", "trace_marts")
@@ -85,16 +85,16 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--cluster", default="default", help="the name that the cluster gets in the tables")
     parser.add_argument("--credentials-env", help="prefix of the variables with access and secret key")
     args = parser.parse_args(argv)
-    settings = load_settings()
+    given: dict[str, Any] = {}
     if args.namesrv:
-        given = {
+        cluster = {
             "name": args.cluster,
             "namesrv": args.namesrv,
             "credentials_env": args.credentials_env or None,
         }
-        if args.topic:
-            given["trace_topics"] = args.topic.split(",")
-        settings = settings.model_copy(update={"clusters": [Cluster.model_validate(given)]})
+        topics = {"trace_topics": args.topic.split(",")} if args.topic else {}
+        given = {"clusters": [cluster | topics]}
+    settings = load_settings(**given)
     if not settings.clusters:
         sys.exit("say which cluster: make run NAMESRV=host:port, or name a settings file in TRACE_SETTINGS")
     keep_private(settings.home)

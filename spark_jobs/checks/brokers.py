@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from threading import Thread
 
 from spark_jobs.ingest.brokers import options
 from spark_jobs.ingest.lag import behind
@@ -28,7 +28,7 @@ from spark_jobs.settings import Cluster, Settings
 
 # A queue that was not read yet; it will be read from its min offset.
 UNREAD = Position(next=0)
-# Timeout of a request, and the time after which no further request is sent to a cluster.
+# Timeout of a request, and for the answers of all clusters.
 TIMEOUT_SECONDS = 5
 DEADLINE_SECONDS = 30
 
@@ -70,7 +70,9 @@ def query_all(settings: Settings) -> dict[str, ClusterAnswers]:
     return query(settings, from_json(summary[OFFSETS]) if summary else {})
 
 
-def query(settings: Settings, committed: Positions) -> dict[str, ClusterAnswers]:
+def query(
+    settings: Settings, committed: Positions, deadline_seconds: float = DEADLINE_SECONDS
+) -> dict[str, ClusterAnswers]:
     """Query every queue of every cluster, the clusters in parallel; returns cluster name to answers.
 
     Each request is sent once, and none to a broker that did not answer before: the next run tries again.
@@ -78,50 +80,69 @@ def query(settings: Settings, committed: Positions) -> dict[str, ClusterAnswers]
     Args:
         settings: the clusters.
         committed: offsets of raw; queues of these that have left their route are failures.
+        deadline_seconds: what has not answered by then is a failure.
     """
-    names = [cluster.name for cluster in settings.clusters]
-    with ThreadPoolExecutor(max(1, len(names))) as pool:
-        found = pool.map(lambda cluster: _query(settings, cluster, committed), settings.clusters)
-        return dict(zip(names, found, strict=True))
+    end = time.monotonic() + deadline_seconds
+    answers = {cluster.name: ClusterAnswers() for cluster in settings.clusters}
+    # Daemon threads, unlike those of a pool, do not keep the process alive until a dead address times out.
+    threads = [
+        Thread(target=_query, args=(settings, cluster, committed, answers[cluster.name], end), daemon=True)
+        for cluster in settings.clusters
+    ]
+    for thread in threads:
+        thread.start()
+    for cluster, thread in zip(settings.clusters, threads, strict=True):
+        thread.join(max(0.0, end - time.monotonic()))
+        found = answers[cluster.name]
+        if thread.is_alive():
+            late = f"not all answers arrived within {deadline_seconds:.0f} s"
+            advice = f"check that {', '.join(cluster.namesrv)} and their brokers run and can be reached from this machine"
+            # A copy: the thread may still write to its own.
+            answers[cluster.name] = found = ClusterAnswers(
+                dict(found.seen), failures=[*found.failures, f"{late}: {advice}"]
+            )
+        known = [q for q, p in committed.items() if q.cluster == cluster.name and not p.retired]
+        found.unseen.extend(queue for queue in known if queue not in found.seen)
+    return answers
 
 
-def _query(settings: Settings, cluster: Cluster, committed: Positions) -> ClusterAnswers:
-    asked = ClusterAnswers()
-    end = time.monotonic() + DEADLINE_SECONDS
+def _query(
+    settings: Settings, cluster: Cluster, committed: Positions, answers: ClusterAnswers, end: float
+) -> None:
     try:
         with _client(settings, cluster) as client:
-            _look(client, cluster, committed, asked, end)
+            _query_queues(client, cluster, committed, answers, end)
     except ValueError as error:  # a secret or a TLS file is missing
-        asked.failures.append(str(error))
-    known = [q for q, p in committed.items() if q.cluster == cluster.name and not p.retired]
-    asked.unseen.extend(queue for queue in known if queue not in asked.seen)
-    return asked
+        answers.failures.append(str(error))
+    except Exception as error:  # it must not hide the answers of the other clusters
+        answers.failures.append(f"{type(error).__name__}: {error}")
 
 
-def _look(client: Client, cluster: Cluster, committed: Positions, asked: ClusterAnswers, end: float) -> None:
+def _query_queues(
+    client: Client, cluster: Cluster, committed: Positions, answers: ClusterAnswers, end: float
+) -> None:
     given_up: set[tuple[str, str]] = set()  # topic and broker
-    for name, place in _routed(client, cluster, committed, asked, end):
+    for name, queue in _routed(client, cluster, committed, answers):
         if {(name.trace_topic, name.broker), ("", name.broker)} & given_up:
             continue
         if time.monotonic() > end:
-            asked.failures.append(
-                f"{name} and others were not asked: it took {DEADLINE_SECONDS} s until then"
-            )
+            answers.failures.append(f"{name} and the queues after it were not queried in time")
             return
+        position = committed.get(name, UNREAD)
         try:
-            seen = _seen(client.bounds(place), committed.get(name, UNREAD))
-            asked.seen[name] = seen
-            if seen.unread and (first := client.message_at(place, seen.first_unread)):
-                asked.seen[name] = QueueState(seen.position, seen.bounds, seen.unread, first.store_time)
+            bounds = client.bounds(queue)
+            answers.seen[name] = state = QueueState(position, bounds, behind(bounds, position))
+            if state.unread and (first := client.message_at(queue, state.first_unread)):
+                answers.seen[name] = replace(state, stored_at=first.store_time)
         except RocketMQError as error:
-            asked.failures.append(_told(f"broker {name.broker}", error))
+            answers.failures.append(_explain(f"broker {name.broker}", error))
             if isinstance(error, ConnectionLostError):
                 given_up.add(("", name.broker))
             elif isinstance(error, AccessDeniedError):
                 given_up.add((name.trace_topic, name.broker))
 
 
-def _told(who: str, error: RocketMQError) -> str:
+def _explain(who: str, error: RocketMQError) -> str:
     """The problem in a few words, then the error."""
     words = {
         RequestTimeoutError: "does not answer in time",
@@ -134,12 +155,9 @@ def _told(who: str, error: RocketMQError) -> str:
 
 
 def _routed(
-    client: Client, cluster: Cluster, committed: Positions, asked: ClusterAnswers, end: float
+    client: Client, cluster: Cluster, committed: Positions, answers: ClusterAnswers
 ) -> Iterator[tuple[Queue, route.Queue]]:
     for topic in cluster.topics:
-        if time.monotonic() > end:
-            asked.failures.append(f"{topic}: was not asked: it took {DEADLINE_SECONDS} s until then")
-            return
         found: list[route.Queue] = []
         why: list[str] = []
         try:
@@ -148,11 +166,11 @@ def _routed(
             why = [str(error)]
         except RocketMQError as error:
             if isinstance(error, ConnectionLostError):  # no nameserver answers
-                asked.failures.append(str(error))
+                answers.failures.append(str(error))
                 return
-            asked.failures.append(_told("the nameserver", error))
+            answers.failures.append(_explain("the nameserver", error))
             continue
-        asked.failures.extend(_missing(client, cluster, topic, committed, found) or why)
+        answers.failures.extend(_missing(client, cluster, topic, committed, found) or why)
         for each in found:
             yield Queue(cluster.name, topic, each.broker, each.queue_id), each
 
@@ -183,10 +201,6 @@ def _missing(
         "it. If it was taken out for good, take the topic out of the settings for one run, which retires its queues"
         for name in lost
     ]
-
-
-def _seen(bounds: Bounds, position: Position) -> QueueState:
-    return QueueState(position, bounds, behind(bounds, position))
 
 
 def _client(settings: Settings, cluster: Cluster) -> Client:
