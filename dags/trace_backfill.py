@@ -29,8 +29,8 @@ from airflow.sdk import Param, dag, task
 
 from plugins.airflow_credentials import credentials
 from plugins.notifier import CALLBACKS
-from spark_jobs.lake.session import submit_conf
-from spark_jobs.settings import PROJECT, Settings
+from plugins.spark_job import spark_job
+from spark_jobs.settings import Settings
 
 SETTINGS = Settings()
 ENVIRONMENT = {"reextract": {k: v for c in SETTINGS.clusters for k, v in credentials(c).items()}}
@@ -93,17 +93,13 @@ def trace_backfill() -> None:
     chosen() >> [
         SparkSubmitOperator(
             task_id=what,
-            name=f"trace {what}",
-            application=str(PROJECT / "spark_jobs" / "jobs" / f"{what}.py"),
             application_args=[
                 *ARGUMENTS[what],
                 *("--run-id", "{{ dag.dag_id }}/{{ run_id }}"),
                 "{{ '--dry-run' if params.dry_run else '--no-dry-run' }}",
             ],
             env_vars=ENVIRONMENT.get(what),
-            conn_id="spark_default",
-            conf=submit_conf(SETTINGS),
-            pool="lake_publish",
+            **spark_job(what, pool="lake_publish"),
         )
         for what in ("replay", "reextract")
     ]

@@ -16,7 +16,6 @@ starts where the last published one ended.
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import Asset, Metadata, TriggerRule, dag, task
@@ -24,16 +23,14 @@ from airflow.sdk.exceptions import AirflowSkipException
 
 from plugins.airflow_credentials import credentials
 from plugins.notifier import CALLBACKS
+from plugins.spark_job import spark_job
 from spark_jobs.lake.catalog import summary_with
 from spark_jobs.lake.offsets import CHANGE_SEQ
-from spark_jobs.lake.session import submit_conf
 from spark_jobs.lake.tables import EVENTS
-from spark_jobs.settings import PROJECT, Settings
+from spark_jobs.settings import Settings
 
 SETTINGS = Settings()
 RECORDS = Asset("lake.events.trace_records")
-# Publishing to one table is serial; the compare-and-set would refuse the second writer anyway.
-SPARK: dict[str, Any] = {"conn_id": "spark_default", "conf": submit_conf(SETTINGS), "pool": "lake_publish"}
 
 
 @dag(
@@ -55,10 +52,8 @@ SPARK: dict[str, Any] = {"conn_id": "spark_default", "conf": submit_conf(SETTING
 def trace_ingest() -> None:
     extract = SparkSubmitOperator.partial(
         task_id="extract",
-        name="trace extract",
-        application=str(PROJECT / "spark_jobs" / "jobs" / "extract.py"),
         map_index_template="{{ task.application_args[1] }}",
-        **SPARK,
+        **spark_job("extract", pool="lake_publish"),
     ).expand_kwargs(
         [
             {
@@ -70,11 +65,9 @@ def trace_ingest() -> None:
     )
     merge = SparkSubmitOperator(
         task_id="merge",
-        name="trace merge",
-        application=str(PROJECT / "spark_jobs" / "jobs" / "merge.py"),
         application_args=["--run-id", "{{ dag.dag_id }}/{{ run_id }}"],
         trigger_rule=TriggerRule.ALL_DONE,
-        **SPARK,
+        **spark_job("merge", pool="lake_publish"),
     )
 
     @task(inlets=[RECORDS], outlets=[RECORDS])

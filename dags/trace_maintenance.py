@@ -24,8 +24,7 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 from airflow.sdk import CronTriggerTimetable, dag
 
 from plugins.notifier import CALLBACKS
-from spark_jobs.lake.session import submit_conf
-from spark_jobs.settings import PROJECT, Settings
+from plugins.spark_job import spark_job
 
 
 @dag(
@@ -47,21 +46,13 @@ def trace_maintenance() -> None:
     for pool in ("lake_publish", "lake_marts"):
         SparkSubmitOperator(
             task_id=pool,
-            name=f"trace maintenance {pool}",
-            application=str(PROJECT / "spark_jobs" / "jobs" / "maintain.py"),
             application_args=["--pool", pool, "--run-id", "{{ dag.dag_id }}/{{ run_id }}"],
-            conn_id="spark_default",
-            conf=submit_conf(Settings()),
-            pool=pool,
+            **spark_job("maintain", pool),
         )
     SparkSubmitOperator(
         task_id="history_tests",
-        name="trace history tests",
-        application=str(PROJECT / "spark_jobs" / "jobs" / "history_tests.py"),
         application_args=["--run-id", "{{ dag.dag_id }}/{{ run_id }}"],
-        conn_id="spark_default",
-        conf=submit_conf(Settings()),
-        pool="lake_marts",
+        **spark_job("history_tests", pool="lake_marts"),
     )
 
 

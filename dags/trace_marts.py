@@ -21,8 +21,7 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 from airflow.sdk import Asset, AssetOrTimeSchedule, CronTriggerTimetable, dag
 
 from plugins.notifier import CALLBACKS
-from spark_jobs.lake.session import submit_conf
-from spark_jobs.settings import PROJECT, Settings
+from plugins.spark_job import spark_job
 
 RECORDS = Asset("lake.events.trace_records")
 
@@ -48,12 +47,8 @@ RECORDS = Asset("lake.events.trace_records")
 def trace_marts() -> None:
     SparkSubmitOperator(
         task_id="build",
-        name="trace marts",
-        application=str(PROJECT / "spark_jobs" / "jobs" / "marts.py"),
         application_args=["--run-id", "{{ dag.dag_id }}/{{ run_id }}"],
-        conn_id="spark_default",
-        conf=submit_conf(Settings()),
-        pool="lake_marts",
+        **spark_job("marts", pool="lake_marts"),
     )
 
 

@@ -19,7 +19,6 @@ from deploy.supervisor import Component
 
 USER = "admin"
 PASSWORDS = "passwords.json"  # below Airflow's home
-HEALTHY_PARTS = ("metadatabase", "scheduler", "dag_processor", "triggerer")
 # A component has written a heartbeat in this time, seconds; Airflow's own thresholds are the same.
 BEAT_SECONDS = 30
 # A task that runs while the api-server is restarted asks it again for minutes before it fails.
@@ -30,36 +29,23 @@ OUTLAST_THE_API_SERVER = {
 
 
 class Airflow:
-    """The REST API of a running Airflow, as far as a look at DAG runs needs it."""
+    """The REST API of a running Airflow. Its methods raise `httpx.HTTPError`."""
 
     def __init__(self, url: str, timeout: float = 30):
         self.url = url
-        self._client = httpx.Client(base_url=url, timeout=timeout)
+        self.client = httpx.Client(base_url=url, timeout=timeout)
 
     def monitor(self) -> dict[str, dict[str, str | None]] | None:
-        """What the api-server says of each part: `status`, and its last heartbeat; None: it does not answer."""
+        """Status and last heartbeat of each component, as the api-server reports them; None if it does not answer."""
         try:
-            return self._client.get("/api/v2/monitor/health").raise_for_status().json()
+            return self.call("GET", "/api/v2/monitor/health")
         except (httpx.HTTPError, ValueError):
             return None
 
-    def health(self) -> dict[str, str]:
-        """Status by component: healthy, unhealthy, or `no answer` of all where the api-server gives none."""
-        if (answer := self.monitor()) is None:
-            return {"api-server": "no answer", **dict.fromkeys(HEALTHY_PARTS, "no answer")}
-        return {"api-server": "healthy"} | {
-            part: answer[part]["status"] or "absent" for part in HEALTHY_PARTS
-        }
-
-    def ready(self) -> bool:
-        """All components say that they are healthy."""
-        return set(self.health().values()) == {"healthy"}
-
     def log_in(self, password: str) -> None:
-        """Ask for a token as `USER`; what follows is asked with it."""
-        who = {"username": USER, "password": password}
-        token = self._client.post("/auth/token", json=who).raise_for_status().json()["access_token"]
-        self._client.headers["Authorization"] = f"Bearer {token}"
+        """Get a token as `USER`, and send it with all later requests."""
+        token = self.call("POST", "/auth/token", json={"username": USER, "password": password})
+        self.client.headers["Authorization"] = f"Bearer {token['access_token']}"
 
     def dags(self) -> set[str]:
         return {dag["dag_id"] for dag in self.call("GET", "/api/v2/dags")["dags"]}
@@ -67,39 +53,9 @@ class Airflow:
     def unpause(self, dag_id: str) -> None:
         self.call("PATCH", f"/api/v2/dags/{dag_id}", json={"is_paused": False})
 
-    def trigger(self, dag_id: str, **params: Any) -> str:
-        """Start a run with params of the DAG; returns its id."""
-        asked = {"logical_date": None, "conf": params}
-        return self.call("POST", f"/api/v2/dags/{dag_id}/dagRuns", json=asked)["dag_run_id"]
-
-    def runs(self, dag_id: str) -> list[dict[str, Any]]:
-        return self.call("GET", f"/api/v2/dags/{dag_id}/dagRuns")["dag_runs"]
-
-    def task_states(self, dag_id: str, run_id: str) -> dict[str, str]:
-        found = self.call("GET", f"/api/v2/dags/{dag_id}/dagRuns/{run_id}/taskInstances")["task_instances"]
-        return {task["task_id"]: task["state"] for task in found}
-
-    def wait(self, dag_id: str, run_id: str, seconds: float) -> str:
-        """The state in which a run ended.
-
-        Raises:
-            TimeoutError: it has not ended.
-        """
-        until = time.monotonic() + seconds
-        while time.monotonic() < until:
-            state = next(run["state"] for run in self.runs(dag_id) if run["dag_run_id"] == run_id)
-            if state in ("success", "failed"):
-                return state
-            time.sleep(1)
-        raise TimeoutError(f"run {run_id} of {dag_id} has not ended after {seconds:.0f} s")
-
     def call(self, method: str, path: str, **arguments: Any) -> Any:
-        """The JSON that the API answers with; raises httpx.HTTPStatusError."""
-        return self._client.request(method, path, **arguments).raise_for_status().json()
-
-    def page(self, path: str) -> httpx.Response:
-        """Any page of the server, whatever its status."""
-        return self._client.get(path)
+        """Send a request; return the decoded JSON of the response."""
+        return self.client.request(method, path, **arguments).raise_for_status().json()
 
 
 class Heartbeats:

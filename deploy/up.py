@@ -27,6 +27,7 @@ from deploy.airflow_environment import fail_left_over_runs, prepare
 from deploy.preflight import exit_if_wrong_lake
 from deploy.service import START_SECONDS, Service
 from deploy.supervisor import Patience
+from spark_jobs.alerts import file_store
 from spark_jobs.alerts.sinks import sink
 from spark_jobs.process.file_lock import Holder
 from spark_jobs.process.home import keep_private
@@ -77,13 +78,9 @@ class State:
             OSError: it could not be written in either way.
         """
         text = json.dumps(said | {"at": time.time()}).ljust(STATE_BYTES)
-        new = self._file.with_suffix(".new")
         try:
-            new.write_text(text)
-            new.rename(self._file)
+            file_store.replace_text(self._file, text)
         except OSError:
-            with suppress(OSError):
-                new.unlink(missing_ok=True)
             with self._file.open("r+") as file:
                 file.write(text)
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import NoSuchTableError
-from pyiceberg.table.snapshots import Snapshot
+from pyiceberg.table.snapshots import Snapshot, ancestors_of
 
 from spark_jobs.lake.catalog import lake
 from spark_jobs.lake.offsets import RUN_ID
@@ -49,7 +50,7 @@ def published(settings: Settings, run_id: str) -> list[Published]:
         _published(table, snapshot)
         for table in _tables(catalog)
         for snapshot in _on_main(catalog, table)
-        if _property(snapshot, RUN_ID) == run_id
+        if snapshot.summary and snapshot.summary.additional_properties.get(RUN_ID) == run_id
     ]
     return sorted(found, key=lambda each: each.committed_at)
 
@@ -65,29 +66,15 @@ def open_alerts(settings: Settings) -> list[dict[str, Any]] | None:
 
 def _tables(catalog: Catalog) -> list[str]:
     existing = {namespace[0] for namespace in catalog.list_namespaces()}
-    return [
-        ".".join(table)
-        for namespace in NAMESPACES
-        if namespace in existing
-        for table in sorted(catalog.list_tables(namespace))
-    ]
+    found = (sorted(catalog.list_tables(namespace)) for namespace in NAMESPACES if namespace in existing)
+    return [".".join(table) for tables in found for table in tables]
 
 
 def _on_main(catalog: Catalog, table: str) -> Iterator[Snapshot]:
-    """Main's head and its ancestors, newest first; none for a view."""
-    try:
-        metadata = catalog.load_table(table)
-    except NoSuchTableError:  # the catalog lists views too
-        return
-    by_id = {snapshot.snapshot_id: snapshot for snapshot in metadata.snapshots()}
-    snapshot = metadata.current_snapshot()
-    while snapshot is not None:
-        yield snapshot
-        snapshot = by_id.get(snapshot.parent_snapshot_id) if snapshot.parent_snapshot_id else None
-
-
-def _property(snapshot: Snapshot, name: str) -> str | None:
-    return snapshot.summary.additional_properties.get(name) if snapshot.summary else None
+    """Main's head and its ancestors, newest first; none for a view, which the catalog lists too."""
+    with suppress(NoSuchTableError):
+        metadata = catalog.load_table(table).metadata
+        yield from ancestors_of(metadata.current_snapshot(), metadata)
 
 
 def _published(table: str, snapshot: Snapshot) -> Published:

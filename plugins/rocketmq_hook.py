@@ -23,7 +23,7 @@ class RocketMQHook(BaseHook):
     """Reads a cluster with the project's own client.
 
     The connection's host is its nameservers (`host:port`, several with `;`), login the access key, password the
-    secret key; the other fields are in `plugins/rocketmq_provider.py`.
+    secret key; the other fields are in `plugins/provider.yaml`.
     """
 
     conn_name_attr = "rocketmq_conn_id"

@@ -26,7 +26,6 @@ from sandbox.record import Offsets, RecordWriter
 from sandbox.scenarios import Send
 
 SLOW_SECONDS = 61.0  # a consume timeout is a minute at least, and marked when the listener returns
-SLOW_CONSUMER_MILLIS = 60_000
 
 
 def now_ms() -> int:

@@ -27,50 +27,7 @@ TRACE_TOPIC = "RMQ_SYS_TRACE_TOPIC"
 CLUSTER = "sandbox"
 START_SECONDS = 90.0
 
-# Retries and delayed messages take seconds here, not the hours of a production broker. The first
-# retry of a message uses level 3, the next level 4, and so on.
-DELAY_LEVELS = "1s 2s 1s 2s 2s 3s 3s 3s 5s 5s 5s 5s 10s 10s 10s 10s 10s 10s"
-
-BROKER_CONF = {
-    "brokerId": "0",
-    "brokerRole": "ASYNC_MASTER",
-    "brokerIP1": "127.0.0.1",
-    "brokerIP2": "127.0.0.1",
-    "bindAddress": "127.0.0.1",
-    "traceTopicEnable": "true",
-    "autoCreateTopicEnable": "true",
-    "autoCreateSubscriptionGroup": "true",
-    # Lets the admin tool make rmq_sys_TRACE_DATA_<region>, where clients of access channel CLOUD write.
-    "validateSystemTopicWhenUpdateTopic": "false",
-    "flushDiskType": "ASYNC_FLUSH",
-    "deleteWhen": "04",
-    "fileReservedTime": "72",
-    "diskMaxUsedSpaceRatio": "95",
-    "messageDelayLevel": DELAY_LEVELS,
-    # A machine under load must not lose messages or trace: by default a broker refuses what has
-    # waited for 0.2 s, and clients send their trace only once.
-    "waitTimeMillsInSendQueue": "10000",
-    "waitTimeMillsInPullQueue": "10000",
-    "waitTimeMillsInTransactionQueue": "10000",
-    "osPageCacheBusyTimeOutMills": "10000",
-    # An undecided transaction is asked about within seconds; the defaults are 6 s and 30 s.
-    "transactionTimeOut": "2000",
-    "transactionCheckInterval": "2000",
-    # Decisions are noted one by one, at once: by default they wait up to 3 s for each other, and a
-    # check in between delivers the message twice. The long interval keeps 5.5.0 from spinning on a
-    # core after the first transaction (apache/rocketmq issue 10966).
-    "transactionOpMsgMaxSize": "1",
-    "transactionOpBatchInterval": "86400000",
-    # Until this has passed once, a thread of the broker spins on a core of its own; the default is 10 s.
-    "transactionMetricFlushInterval": "500",
-    "flushConsumerOffsetInterval": "1000",
-    "registerNameServerPeriod": "10000",
-    "timerWheelEnable": "false",  # saves 140 MB of files; delay levels do not need it
-    "mappedFileSizeCommitLog": str(64 * 1024 * 1024),
-    "mappedFileSizeConsumeQueue": "600000",
-    "maxHashSlotNum": "50000",
-    "maxIndexNum": "50000",
-}
+BROKER_CONF = Path(__file__).with_name("broker.conf")
 
 
 class Sandbox:
@@ -156,11 +113,6 @@ class Sandbox:
         """SIGKILL: the broker stays in the route until the nameserver sees its connection break."""
         self._broker.kill()
 
-    def restart_broker(self) -> None:
-        """Stop and start."""
-        self.stop_broker()
-        self.start_broker()
-
     def start_namesrv(self) -> None:
         """Start the nameserver, again or without a broker."""
         if self._namesrv is not None:
@@ -211,7 +163,6 @@ class Sandbox:
     def _broker_command(self) -> list[str]:
         # Written at each start: a running broker rewrites its file when the admin tool changes a setting.
         conf = {
-            **BROKER_CONF,
             "brokerName": self.broker_name,
             "brokerClusterName": self.cluster_name,
             "namesrvAddr": self.namesrv,
@@ -220,7 +171,7 @@ class Sandbox:
             "storePathCommitLog": str(self.folder / "store" / "commitlog"),
             **self.extra_broker_conf,
         }
-        file = _write_conf(self.folder / "broker.conf", conf)
+        file = _write_conf(self.folder / "broker.conf", conf, BROKER_CONF.read_text())
         return self._java(
             "org.apache.rocketmq.broker.BrokerStartup",
             file,
@@ -306,6 +257,7 @@ def _alone(folder: Path) -> Iterator[None]:
         yield
 
 
-def _write_conf(file: Path, settings: Mapping[str, str]) -> Path:
-    file.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
+def _write_conf(file: Path, settings: Mapping[str, str], head: str = "") -> Path:
+    """Write the settings below `head`. Of a name that occurs twice the last value counts."""
+    file.write_text(head + "".join(f"{name}={value}\n" for name, value in settings.items()))
     return file

@@ -11,13 +11,13 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import jpype
 
-from sandbox import java_classes
 from sandbox.releases import NEWEST, Release
 from spark_jobs.lake import jars
 
@@ -59,7 +59,11 @@ def start_jvm(home: Path, release: Release = NEWEST) -> None:
         classpath=[str(jar) for jar in release.jars()],
         convertStrings=True,
     )
-    java_classes.wrap_all()
+    # JPype 1.7.1 wraps a class at its first use. Two threads that do so at the same time crash it (a segmentation fault in
+    # `TypeFactoryNative.newWrapper`), and listeners run in many threads. So all classes are wrapped before there is one.
+    for name in Path(__file__).with_name("java_classes.txt").read_text().split():
+        with suppress(TypeError):  # this release has no such class
+            jpype.JClass(name)
 
 
 def java_class(name: str) -> Any:

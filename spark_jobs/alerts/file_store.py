@@ -6,6 +6,7 @@ import json
 import logging
 import os
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
@@ -28,11 +29,25 @@ def change(file: Path, to: Callable[[list[Alert]], list[Alert]]) -> list[Alert]:
 
 
 def write(file: Path, found: Sequence[Alert]) -> None:
-    """Replace the file's content; raises OSError."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    new = file.with_suffix(".new")
-    new.write_text(json.dumps(rows(found)))
-    os.replace(new, file)
+    """Replace the alerts in the file; raises OSError."""
+    replace_text(file, json.dumps(rows(found)))
+
+
+def replace_text(file: Path, text: str) -> None:
+    """Replace the content of a file atomically. Several processes may do so at the same time; the last one wins.
+
+    Raises:
+        OSError: it could not be written; the old content is kept.
+    """
+    new = file.with_suffix(f".{os.getpid()}.new")
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        new.write_text(text)
+        os.replace(new, file)
+    except OSError:
+        with suppress(OSError):
+            new.unlink(missing_ok=True)
+        raise
 
 
 def read(file: Path) -> list[Alert]:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
-import os
-import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -15,6 +13,7 @@ from pathlib import Path
 from spark_jobs.alerts import file_store
 from spark_jobs.alerts.alert import Alert
 from spark_jobs.alerts.notify import remind
+from spark_jobs.alerts.repeated import repeated
 from spark_jobs.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -45,12 +44,12 @@ def last_run_file(settings: Settings) -> Path:
 def save(settings: Settings, alerts: Sequence[Alert], sent_at: datetime) -> None:
     """Replace the copy. If it cannot be written, that is logged and the old copy stays."""
     text = json.dumps({"sent_at": sent_at.isoformat(), "alerts": file_store.rows(alerts)})
-    _replace(file(settings), text)
+    _save(file(settings), text)
 
 
 def save_last_run(settings: Settings, at: datetime) -> None:
     """Save the time of the watchdog's last run; if it cannot be written, that is logged."""
-    _replace(last_run_file(settings), at.isoformat())
+    _save(last_run_file(settings), at.isoformat())
 
 
 def read(settings: Settings) -> OpenAlerts:
@@ -70,31 +69,16 @@ def read(settings: Settings) -> OpenAlerts:
 @contextmanager
 def resent_meanwhile(settings: Settings) -> Iterator[None]:
     """While the block runs, resend the saved alerts in each interval: it may take longer than Alertmanager keeps them."""
-    over = threading.Event()
 
-    def repeat() -> None:
-        while not over.wait(settings.alerts.interval_seconds):
-            try:
-                remind(read(settings).alerts, settings)
-            except Exception:  # the next attempt may succeed
-                log.exception("open alerts could not be sent again")
+    def resend() -> None:
+        remind(read(settings).alerts, settings)
 
-    thread = threading.Thread(target=repeat, daemon=True)
-    thread.start()
-    try:
+    with repeated(resend, settings.alerts.interval_seconds, "resending the open alerts"):
         yield
-    finally:
-        over.set()
-        thread.join()
 
 
-def _replace(path: Path, text: str) -> None:
-    new = path.with_suffix(f".{os.getpid()}.new")  # several jobs may write it at the same time
+def _save(path: Path, text: str) -> None:
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        new.write_text(text)
-        os.replace(new, path)
+        file_store.replace_text(path, text)
     except OSError as error:
         log.error("%s could not be written: %s", path, error)
-        with suppress(OSError):
-            new.unlink(missing_ok=True)

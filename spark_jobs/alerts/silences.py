@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import logging
-import threading
 import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
 from pyiceberg.io.pyarrow import schema_to_pyarrow
 
+from spark_jobs.alerts.repeated import repeated
 from spark_jobs.lake.catalog import lake, retry_commit
 from spark_jobs.lake.tables import MAINTENANCE_WINDOWS
 from spark_jobs.settings import MaintenanceWindow, Settings
-
-log = logging.getLogger(__name__)
 
 # Waiting jobs get this long to catch up, also after a crash: a job renews its window while it runs, up to a limit.
 AFTER = timedelta(minutes=15)
@@ -50,33 +47,16 @@ def maintenance_window(settings: Settings, checks: Iterable[str], run_id: str) -
     def write() -> None:
         _write(settings, window_id, rows(datetime.now(UTC) + AFTER))
 
+    def renew() -> None:
+        if datetime.now(UTC) < start + LONGEST:
+            write()
+
     write()
     try:
-        with _repeated(write, start + LONGEST):
+        with repeated(renew, RENEWED.total_seconds(), "renewing a maintenance window"):
             yield
     finally:
         write()
-
-
-@contextmanager
-def _repeated(write: Callable[[], None], until: datetime) -> Iterator[None]:
-    """Call `write` repeatedly while the block runs."""
-    over = threading.Event()
-
-    def renew() -> None:
-        while not over.wait(RENEWED.total_seconds()) and datetime.now(UTC) < until:
-            try:
-                write()
-            except Exception:  # the next attempt may succeed; if not, the freshness alerts are sent
-                log.exception("a maintenance window could not be renewed")
-
-    thread = threading.Thread(target=renew, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        over.set()
-        thread.join()
 
 
 def with_job_windows(settings: Settings, now: datetime) -> Settings:

@@ -7,7 +7,7 @@ import os
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -61,10 +61,7 @@ def disks(settings: Settings) -> list[Disk]:
         path = _existing(path)
         device = path.stat().st_dev
         if device in found:
-            known = found[device]
-            found[device] = Disk(
-                **{**vars(known), "places": (*known.places, words)},
-            )
+            found[device] = replace(found[device], places=(*found[device].places, words))
             continue
         seen = os.statvfs(path)
         # Blocks reserved for root count neither as free nor in the total.

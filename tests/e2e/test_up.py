@@ -19,13 +19,14 @@ import httpx
 import pytest
 
 from deploy import child_process
-from deploy.airflow_components import PASSWORDS, Airflow, password_of
+from deploy.airflow_components import PASSWORDS, password_of
 from deploy.home_lock import lock_file
 from deploy.up import State
 from sandbox.traffic import generate
 from spark_jobs.alerts import tasks
 from spark_jobs.process.file_lock import processes_with
 from tests.checks.loopback import alertmanager, needs_alertmanager, receiver
+from tests.e2e.airflow_api import AirflowApi
 from tests.e2e.conftest import World
 from tests.lineage_sink import Event, Sink, wrote
 
@@ -86,7 +87,7 @@ def alertmanager_url(tmp_path_factory) -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def airflow(world, sink, killed_run, alertmanager_url, tmp_path_factory) -> Iterator[Airflow]:
+def airflow(world, sink, killed_run, alertmanager_url, tmp_path_factory) -> Iterator[AirflowApi]:
     """A running Airflow with one more DAG, logged in to as its owner would; it tells a sink of lineage."""
     more = tmp_path_factory.mktemp("dags")
     (more / "waiting.py").write_text(WAITING)
@@ -106,24 +107,24 @@ def airflow(world, sink, killed_run, alertmanager_url, tmp_path_factory) -> Iter
         assert str(home / PASSWORDS) in started.stdout
         assert "warning: nothing outside this machine notices when it is off" in started.stdout
         assert password_of(home) not in started.stdout + State(world.settings).log.read_text()
-        found = Airflow(f"http://127.0.0.1:{PORT}")
+        found = AirflowApi(f"http://127.0.0.1:{PORT}")
         found.log_in(password_of(home))
         yield found
     finally:
         make(world, "down")
 
 
-def started_by_records(airflow: Airflow) -> list[str]:
+def started_by_records(airflow: AirflowApi) -> list[str]:
     return [r["dag_run_id"] for r in airflow.runs("trace_marts") if r["run_type"] == "asset_triggered"]
 
 
-def ingested(airflow: Airflow, run: str) -> dict[str, str]:
+def ingested(airflow: AirflowApi, run: str) -> dict[str, str]:
     """The states of the tasks of a run of `trace_ingest`, when it has ended well."""
     assert airflow.wait("trace_ingest", run, RUN_SECONDS) == "success"
     return airflow.task_states("trace_ingest", run)
 
 
-def first_run(airflow: Airflow) -> str:
+def first_run(airflow: AirflowApi) -> str:
     """The run that the schedule starts as soon as the DAG is not paused."""
     until = time.monotonic() + 60
     while not (runs := [r for r in airflow.runs("trace_ingest") if r["run_type"] == "scheduled"]):

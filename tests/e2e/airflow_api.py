@@ -1,0 +1,47 @@
+"""DAG runs and pages of a running Airflow, over its REST API."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import httpx
+
+from deploy.airflow_components import Airflow
+
+
+class AirflowApi(Airflow):
+    """What the tests ask of an Airflow, beside what `make up` does."""
+
+    def health(self) -> dict[str, str]:
+        """Status by component; all are `no answer` if the api-server does not answer."""
+        parts = ("metadatabase", "scheduler", "dag_processor", "triggerer")
+        if (answer := self.monitor()) is None:
+            return dict.fromkeys(("api-server", *parts), "no answer")
+        return {"api-server": "healthy"} | {part: answer[part]["status"] or "absent" for part in parts}
+
+    def trigger(self, dag_id: str, **params: Any) -> str:
+        """Start a run with params of the DAG; return its id."""
+        asked = {"logical_date": None, "conf": params}
+        return self.call("POST", f"/api/v2/dags/{dag_id}/dagRuns", json=asked)["dag_run_id"]
+
+    def runs(self, dag_id: str) -> list[dict[str, Any]]:
+        return self.call("GET", f"/api/v2/dags/{dag_id}/dagRuns")["dag_runs"]
+
+    def task_states(self, dag_id: str, run_id: str) -> dict[str, str]:
+        found = self.call("GET", f"/api/v2/dags/{dag_id}/dagRuns/{run_id}/taskInstances")["task_instances"]
+        return {task["task_id"]: task["state"] for task in found}
+
+    def wait(self, dag_id: str, run_id: str, seconds: float) -> str:
+        """The state in which a run ended; raises TimeoutError if it has not."""
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            state = next(run["state"] for run in self.runs(dag_id) if run["dag_run_id"] == run_id)
+            if state in ("success", "failed"):
+                return state
+            time.sleep(1)
+        raise TimeoutError(f"run {run_id} of {dag_id} has not ended after {seconds:.0f} s")
+
+    def page(self, path: str) -> httpx.Response:
+        """Any page of the server, whatever its status."""
+        return self.client.get(path)
