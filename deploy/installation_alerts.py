@@ -19,7 +19,7 @@ from spark_jobs.alerts.alert import SKEW, Alert, identity
 from spark_jobs.alerts.notify import notify, remind, utc_now
 from spark_jobs.checks import disk
 from spark_jobs.checks.check import Check, Evaluation, Measured, judge
-from spark_jobs.checks.installation import AIRFLOW_COMPONENT, DISK_SPACE, WATCHDOG_SILENT
+from spark_jobs.checks.installation import airflow_component, watchdog_silent
 from spark_jobs.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -166,8 +166,8 @@ class InstallationAlerts:
             self._next_reminder = now + min(ROUND_SECONDS, self._interval / 4)
         silent = self.watchdog_age(now) / self._interval
         found = [
-            (AIRFLOW_COMPONENT, _of_components(components, faults)),
-            (WATCHDOG_SILENT, [_of_watchdog(silent, self._interval)]),
+            (airflow_component, _of_components(components, faults)),
+            (watchdog_silent, [_of_watchdog(silent, self._interval)]),
         ]
         is_well = all_answer and silent <= REMIND_INTERVALS
         self._round = self._pool.submit(self._make, now, found, not is_well, with_reminder)
@@ -192,8 +192,8 @@ class InstallationAlerts:
             if with_reminder:
                 self._remind(now)
             # The watchdog looks after the disks as long as it can.
-            if with_disks or any(alert.check == DISK_SPACE.name for alert in self.open):
-                found = [*found, (DISK_SPACE, self._disks())]
+            if with_disks or any(alert.check == disk.disk_space.name for alert in self.open):
+                found = [*found, (disk.disk_space, self._disks())]
             off = self._settings.checks.off
             evaluations = [judge(each, of, self._settings) for each, of in found if each.name not in off]
             # The clock may have been set back a little since an alert was last evaluated.
@@ -222,7 +222,7 @@ class InstallationAlerts:
         ours = {alert.identity for alert in self.open}
 
         def name(each: Measured) -> str:
-            judged: Evaluation = judge(DISK_SPACE, [each], settings)
+            judged: Evaluation = judge(disk.disk_space, [each], settings)
             return identity(judged, judged.results[0], settings.environment)
 
         return [each for each in measured if name(each) in ours or name(each) not in reported]

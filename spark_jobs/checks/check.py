@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
@@ -19,8 +20,8 @@ if TYPE_CHECKING:  # the watchdog loads neither
 
 # Prefix of the detail of a check that raised an error.
 COULD_NOT_BE_CHECKED = "could not be checked: "
-# The parts of an entity that is a queue; see `ingest.positions.Queue`.
-QUEUE = "cluster/topic/broker/queue"
+# The parts of an entity that is a queue; see `lake.offsets.Queue`.
+QUEUE_ENTITY = "cluster/topic/broker/queue"
 Class = Literal["integrity", "messaging", "freshness"]
 # Who runs a check: the merge, the marts job before (gate) or after it publishes, the daily tests of the full history, the
 # watchdog for the lake and then for the brokers, Airflow's callbacks, or the supervisor of `make up`.
@@ -75,9 +76,12 @@ class Measured:
     partition: str | None = None
 
 
+Measure = Callable[[Run], Iterable[Measured]]
+
+
 @dataclass(frozen=True)
 class Check:
-    """The definition of a check, as in docs/checks.md.
+    """The definition of a check, as in docs/checks.md; `check` makes it from a function.
 
     Attributes:
         name: also the name of its runbook, docs/runbooks/<name>.md.
@@ -103,12 +107,40 @@ class Check:
     route: Route
     stage: Stage
     definition: str
-    measure: Callable[[Run], Iterable[Measured]]
+    measure: Measure
     limit: str | None = None
     fails: Literal["above", "below"] = "above"
     title: str | None = None
     entity: str | None = None
     unit: Unit = "count"
+
+
+def check(
+    table: str,
+    title: str,
+    *,
+    kind: Class,
+    stage: Stage,
+    severity: Severity = "critical",
+    route: Route = "pipeline",
+    limit: str | None = None,
+    fails: Literal["above", "below"] = "above",
+    entity: str | None = None,
+    unit: Unit = "count",
+) -> Callable[[Measure], Check]:
+    """Decorate a function that measures, and make it a `Check`; the arguments are the attributes of `Check`.
+
+    The function's name is the name of the check. The first line of its docstring is the definition: when the check fails.
+    """
+
+    def decorate(measure: Measure) -> Check:
+        definition = (inspect.getdoc(measure) or "").partition("\n")[0]
+        name = measure.__name__
+        return Check(
+            name, table, kind, severity, route, stage, definition, measure, limit, fails, title, entity, unit
+        )
+
+    return decorate
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from datetime import datetime
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from spark_jobs.checks.check import Measured, Run
+from spark_jobs.checks.check import Measured, Run, check
 from spark_jobs.settings import Settings
 
 # Number of samples kept per disk, the minimum time between two samples, and the minimum time to compute a growth, seconds.
@@ -78,8 +78,20 @@ def measure(found: Sequence[Disk], history: History, now: datetime) -> list[Meas
     return [Measured(disk.entity, disk.free_share, _words(disk, history, now)) for disk in found]
 
 
+@check(
+    "installation",
+    "only {value} of the disk of the {entity} is free",
+    kind="freshness",
+    stage="watchdog",
+    limit="disk_free_share",
+    fails="below",
+    unit="share",
+)
 def disk_space(run: Run) -> Iterator[Measured]:
-    """Per disk: the free share; saves a sample for the growth if there is space."""
+    """Too little of a disk is free, of the disks of `TRACE_HOME`, a local warehouse and temporary files.
+
+    Measured per disk: the free share. It saves a sample for the growth if there is space.
+    """
     found = disks(run.settings)
     file = history_file(run.settings)
     history = read_history(file)

@@ -1,37 +1,42 @@
-"""Checks of the installation on this machine, run by the supervisor of `make up`, which imports neither Spark nor the lake."""
+"""Checks that are measured elsewhere: by the supervisor of `make up`, by the watchdog for itself, by Airflow's callbacks.
+
+This module imports neither Spark nor the lake, as the supervisor does not.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable
+from functools import partial
 
-from spark_jobs.checks import disk
-from spark_jobs.checks.check import Check, Measured, Run
+from spark_jobs.checks.check import Measured, Run, check
 
-
-def _by_the_supervisor(run: Run) -> Iterator[Measured]:
-    """Measured by `deploy/installation_alerts.py`."""
-    return iter(())
+_elsewhere = partial(check, kind="freshness", stage="airflow")
 
 
-DISK_SPACE = Check(
-    *("disk_space", "installation", "freshness", "critical", "pipeline", "watchdog"),
-    "too small a share of a disk is free: of the one of `TRACE_HOME`, a local warehouse or temporary files",
-    disk.disk_space,
-    "disk_free_share",
-    "below",
-    title="only {value} of the disk of the {entity} is free",
-    unit="share",
+@_elsewhere("installation", "Airflow's {entity} does not run: {detail}", stage="supervisor")
+def airflow_component(run: Run) -> Iterable[Measured]:
+    """A component of Airflow that `make up` runs ends repeatedly, or has not answered for minutes."""
+    return ()
+
+
+@_elsewhere(
+    "installation",
+    "the watchdog has not run for {value} of its intervals",
+    stage="supervisor",
+    limit="watchdog_silent_intervals",
 )
-AIRFLOW_COMPONENT = Check(
-    *("airflow_component", "installation", "freshness", "critical", "pipeline", "supervisor"),
-    "a component of Airflow that `make up` keeps running ends again and again, or does not answer for minutes",
-    _by_the_supervisor,
-    title="Airflow's {entity} does not run: {detail}",
-)
-WATCHDOG_SILENT = Check(
-    *("watchdog_silent", "installation", "freshness", "critical", "pipeline", "supervisor"),
-    "`trace_watchdog` has not run for so many of its intervals",
-    _by_the_supervisor,
-    "watchdog_silent_intervals",
-    title="the watchdog has not run for {value} of its intervals",
-)
+def watchdog_silent(run: Run) -> Iterable[Measured]:
+    """`trace_watchdog` has not run for too many of its intervals."""
+    return ()
+
+
+@_elsewhere("ops.check_results", "the watchdog could not do its work: {detail}")
+def watchdog(run: Run) -> Iterable[Measured]:
+    """The watchdog could not run its checks, save their results or deliver notifications."""
+    return ()
+
+
+@_elsewhere("airflow", "task {entity} failed")
+def task_failed(run: Run) -> Iterable[Measured]:
+    """A task of a DAG failed after all retries, and has not succeeded since."""
+    return ()

@@ -6,16 +6,29 @@ Rates cover the last `window_hours` before the cluster's watermark.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 from pyspark.sql import Row
 
-from spark_jobs.checks.check import Measured, Run, rate
+from spark_jobs.checks.check import Measured, Run, check, rate
 
+_messaging = partial(check, kind="messaging", stage="marts", severity="warning", route="messaging")
 _CLIENT_HOST = "regexp_replace(substring_index(client, '@', 1), ':[0-9]+$', '')"
 
 
+@_messaging(
+    "marts.trace_completeness",
+    "only {value} of the consumer records arrived",
+    limit="completeness",
+    fails="below",
+    entity="cluster",
+    unit="share",
+)
 def completeness(run: Run) -> Iterator[Measured]:
-    """Per cluster: the estimated share of consumer records that arrived."""
+    """Too few of a cluster's consumer records arrived.
+
+    Measured per cluster: the estimated share.
+    """
     for row in _rows(
         run,
         """
@@ -32,8 +45,18 @@ def completeness(run: Run) -> Iterator[Measured]:
         yield rate(row.cluster, row.seen, row.estimated, "records arrived, by estimate", run.settings)
 
 
+@_messaging(
+    "marts.clock_skew",
+    "the clock of {host} is wrong by {value}",
+    limit="clock_skew_ms",
+    entity="cluster/host",
+    unit="ms",
+)
 def clock_skew(run: Run) -> Iterator[Measured]:
-    """Per client host whose clock is ahead, or with negative latencies: the maximum, ms."""
+    """The clock of a client host is too far ahead, or its latencies are too far below zero.
+
+    Measured per client host whose clock is ahead, or with negative latencies: the maximum, ms.
+    """
     for row in _rows(
         run,
         f"""
@@ -50,8 +73,18 @@ def clock_skew(run: Run) -> Iterator[Measured]:
         yield Measured(f"{row.cluster}/{row.host}", max(ahead, negative), text)
 
 
+@_messaging(
+    "marts.duplicates",
+    "{value} of the deliveries to {group} have duplicates",
+    limit="duplicate_rate",
+    entity="cluster/group",
+    unit="share",
+)
 def duplicate_rate(run: Run) -> Iterator[Measured]:
-    """Per consumer group: the share of deliveries that were consumed more than once."""
+    """Too many deliveries to a consumer group have duplicates.
+
+    Measured per consumer group: the share of deliveries that were consumed more than once.
+    """
     for row in _rows(
         run,
         """
@@ -65,8 +98,18 @@ def duplicate_rate(run: Run) -> Iterator[Measured]:
         yield rate(entity, row.duplicated, row.deliveries, "deliveries have duplicates", run.settings)
 
 
+@_messaging(
+    "marts.orphan_rate",
+    "inferred from traces: {value} of the messages of {topic} were not consumed by {group}",
+    limit="orphan_rate",
+    entity="cluster/topic/group",
+    unit="share",
+)
 def orphan_rate(run: Run) -> Iterator[Measured]:
-    """Per topic and expected group: the share of judged messages that are orphans."""
+    """Inferred from traces: too many messages of a topic seem not to be consumed by a group.
+
+    Measured per topic and expected group: the share of judged messages that are orphans.
+    """
     for row in _rows(
         run,
         """
@@ -80,8 +123,17 @@ def orphan_rate(run: Run) -> Iterator[Measured]:
         yield rate(entity, row.orphaned, row.judged, "messages are orphans", run.settings)
 
 
+@_messaging(
+    "marts.invalid_records",
+    "clients wrote {value} record(s) of an unknown layout ({reason})",
+    route="pipeline",
+    entity="cluster/reason",
+)
 def unknown_layouts(run: Run) -> Iterator[Measured]:
-    """Per reason: the number of records whose type or number of fields no known layout has."""
+    """Clients write records whose type or number of fields matches no known layout.
+
+    Measured per reason: such records.
+    """
     for row in _rows(
         run,
         """
@@ -96,8 +148,19 @@ def unknown_layouts(run: Run) -> Iterator[Measured]:
         )
 
 
+@_messaging(
+    "marts.fct_consume_attempts",
+    "{group} has consumed nothing for {value}",
+    severity="critical",
+    limit="group_silent_minutes",
+    entity="cluster/group",
+    unit="minutes",
+)
 def group_silent(run: Run) -> Iterator[Measured]:
-    """Per consumer group of the look-back: minutes since its last attempt, 0 if its topics had no sends."""
+    """An active consumer group has made no attempt for too long, although its topics had sends.
+
+    Measured per consumer group of the look-back: minutes since its last attempt, 0 if its topics had no sends.
+    """
     minutes, grace = run.settings.checks.group_silent_minutes, run.settings.limits.grace_seconds
     for row in _rows(
         run,
@@ -136,13 +199,30 @@ def group_silent(run: Run) -> Iterator[Measured]:
         yield Measured(f"{row.cluster}/{row.consumer_group}", value, text)
 
 
+@_messaging(
+    "marts.slo_burn",
+    "objective {objective} burns its error budget fast: {detail}",
+    severity="critical",
+    entity="cluster/objective",
+)
 def slo_burn_page(run: Run) -> Iterator[Measured]:
-    """Per objective: window pairs of severity page in which its error budget burns."""
+    """An objective burns its error budget so fast that it needs attention now.
+
+    Measured per objective: burning window pairs of severity page.
+    """
     return _burning(run, "page")
 
 
+@_messaging(
+    "marts.slo_burn",
+    "objective {objective} burns its error budget slowly: {detail}",
+    entity="cluster/objective",
+)
 def slo_burn_ticket(run: Run) -> Iterator[Measured]:
-    """Per objective: window pairs of severity ticket in which its error budget burns."""
+    """An objective burns its error budget faster than it may.
+
+    Measured per objective: burning window pairs of severity ticket.
+    """
     return _burning(run, "ticket")
 
 
@@ -164,7 +244,7 @@ def _burning(run: Run, severity: str) -> Iterator[Measured]:
         if row.worst and row.worst.long_burn is not None:
             text = (
                 f"budget burns at {row.worst.long_burn:.1f} over {row.worst.long_seconds} s and at "
-                f"{row.worst.short_burn or 0:.1f} of late; the alarm is at {row.worst.threshold:.1f}"
+                f"{row.worst.short_burn or 0:.1f} over the short window; the threshold is {row.worst.threshold:.1f}"
             )
         yield Measured(f"{row.cluster}/{row.objective_name}", row.burning, text)
 

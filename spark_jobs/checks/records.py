@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from datetime import datetime, timedelta
+from functools import partial
 
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
-from spark_jobs.checks.check import Measured, Run, rate
+from spark_jobs.checks.check import QUEUE_ENTITY, Measured, Run, check, rate
 from spark_jobs.lake.catalog import head
 from spark_jobs.lake.offsets import Position, Positions, Queue, Range, read_offsets, rows_in
 from spark_jobs.lake.tables import EVENTS, INGEST_GAPS, RAW, Table
@@ -20,12 +21,19 @@ QUEUE_EPOCH = MESSAGE_KEY[:5]
 # Records are counted for messages that were read in this time: else the bodies of days would be read after every merge.
 COUNTED = timedelta(hours=1)
 
+_integrity = partial(check, kind="integrity", stage="merge", entity=QUEUE_ENTITY)
+_messaging = partial(check, kind="messaging", stage="merge", severity="warning", entity="cluster/topic")
 
+
+@_integrity(RAW.name, "{value} offset(s) of {entity} are missing or stored twice in raw")
 def offsets_contiguous(run: Run) -> Iterator[Measured]:
-    """Per queue: offsets that are missing and not recorded as a gap, and duplicate rows."""
+    """An offset of a queue is missing and not recorded in `ops.ingest_gaps`, or is stored twice.
+
+    Measured per queue: missing offsets and duplicate rows.
+    """
     spark, since = _spark(run), _since(run)
     _, raw = _published(run, RAW)
-    lives = (
+    epochs = (
         _recent(raw, since, _first(raw, since))
         .groupBy(*QUEUE_EPOCH)
         .agg(
@@ -38,19 +46,23 @@ def offsets_contiguous(run: Run) -> Iterator[Measured]:
     )
     gaps = spark.table(INGEST_GAPS.full_name).collect()
     found: dict[str, list[tuple[int, str]]] = {}
-    for life in lives:
-        missing = life["last"] - life["first"] + 1 - life.offsets - _committed(gaps, life)
-        twice = life.messages - life.offsets
-        text = f"{life.offsets} of the offsets {life['first']} to {life['last']} of epoch {life.epoch}"
-        text += f": {missing} are missing, {twice} rows are there twice"
-        found.setdefault(str(_queue(life)), []).append((abs(missing) + twice, text))
+    for each in epochs:
+        missing = each["last"] - each["first"] + 1 - each.offsets - _in_gaps(gaps, each)
+        twice = each.messages - each.offsets
+        text = f"{each.offsets} of the offsets {each['first']} to {each['last']} of epoch {each.epoch}"
+        text += f": {missing} are missing, {twice} rows are duplicates"
+        found.setdefault(str(_queue(each)), []).append((abs(missing) + twice, text))
     for queue, texts in sorted(found.items()):
         wrong = sum(count for count, _ in texts)
         yield Measured(queue, wrong, "; ".join(text for _, text in texts), partition=f"since {since:%F %T}")
 
 
+@_integrity(RAW.name, "the committed offset of {entity} in raw is {value} away from its data")
 def raw_offsets_match_data(run: Run) -> Iterator[Measured]:
-    """Per queue: the difference between the committed offset of raw and the end of its data and gaps."""
+    """The committed offset of a queue in raw is not the end of its data and recorded gaps.
+
+    Measured per queue: the difference.
+    """
     positions, raw = _published(run, RAW)
     gaps = _spark(run).table(INGEST_GAPS.full_name).collect()
     for queue, last in _last(raw, _since(run)).items():
@@ -64,13 +76,17 @@ def raw_offsets_match_data(run: Run) -> Iterator[Measured]:
         yield Measured(
             str(queue),
             off,
-            f"the map says next {position.next} of epoch {position.epoch}, the data ends at "
+            f"the committed offset is {position.next} of epoch {position.epoch}, the data ends at "
             f"{last.queue_offset} of epoch {last.epoch}",
         )
 
 
+@_integrity(EVENTS.name, "the committed offset of {entity} in events is {value} away from its data")
 def events_offsets_match_data(run: Run) -> Iterator[Measured]:
-    """Per queue: records after the committed offset of events, and how far that is after the committed offset of raw."""
+    """Events has records after the committed offset of a queue, or that offset is after the committed offset of raw.
+
+    Measured per queue: the sum of both differences.
+    """
     events, records = _published(run, EVENTS)
     raw, _ = _published(run, RAW)  # after events: a concurrent ingest only moves it ahead
     ends = _last(records, _since(run))
@@ -83,16 +99,17 @@ def events_offsets_match_data(run: Run) -> Iterator[Measured]:
         yield Measured(
             str(queue),
             beyond + ahead + younger,
-            f"the map says next {position.next} of epoch {position.epoch}, raw's {source.next} of {source.epoch}; "
+            f"the committed offset is {position.next} of epoch {position.epoch}, that of raw {source.next} of {source.epoch}; "
             f"the records end at {last.queue_offset} of epoch {last.epoch}",
         )
 
 
+@_integrity(EVENTS.name, "{value} message(s) of {entity} are not the same in raw and in events")
 def raw_is_in_events(run: Run) -> Iterator[Measured]:
-    """Per queue, of merged messages: those with too few or duplicate records in events, and those only events has.
+    """Events has too few or duplicate records of a merged message, or has records of a message that raw does not have.
 
-    Records are counted only for messages that were read recently, as counting reads their bodies; an older message must
-    have at least one record.
+    Measured per queue: such messages. Records are counted only for messages that were read recently, as counting reads their
+    bodies; an older message must have at least one record.
     """
     since = _since(run)
     positions, records = _published(run, EVENTS)
@@ -121,7 +138,7 @@ def raw_is_in_events(run: Run) -> Iterator[Measured]:
         F.count_distinct("record_index").alias("places"),
     )
     alone_in_raw = F.when(F.expr("in_raw and least is null and records = 0"), F.col("queue_offset"))
-    lives = (
+    epochs = (
         messages.groupBy(*QUEUE_EPOCH)
         .agg(
             F.count_if("in_raw").alias("messages"),
@@ -134,24 +151,28 @@ def raw_is_in_events(run: Run) -> Iterator[Measured]:
         .collect()
     )
     # Most messages that are only in raw hold no record; bodies are read only now, and only of those ranges.
-    spans = [Range(_queue(r), r.epoch, r["first"], r["last"] + 1) for r in lives if r["first"] is not None]
+    spans = [Range(_queue(r), r.epoch, r["first"], r["last"] + 1) for r in epochs if r["first"] is not None]
     alone = (
         rows_in(raw.where(is_old), spans).join(records, MESSAGE_KEY, "left_anti").where(least_records() > 0)
     )
     lost = alone.groupBy(*QUEUE).agg(F.count("*").alias("short")).collect() if spans else []
     found: dict[str, Counter[str]] = {}
-    for row in [*lives, *lost]:
+    for row in [*epochs, *lost]:
         counted = {name: row[name] for name in ("messages", "short", "twice", "strange") if name in row}
         found.setdefault(str(_queue(row)), Counter()).update(counted)
     for queue, counts in sorted(found.items()):
-        text = f"{counts['messages']} messages: of {counts['short']} records are missing in events, "
-        text += f"of {counts['twice']} one is there twice, {counts['strange']} are in events alone"
+        text = f"{counts['messages']} messages: {counts['short']} lack records in events, "
+        text += f"{counts['twice']} have duplicate records, {counts['strange']} are only in events"
         wrong = counts["short"] + counts["twice"] + counts["strange"]
         yield Measured(queue, wrong, text, partition=f"since {since:%F %T}")
 
 
+@_messaging(EVENTS.name, "{value} of the records of {topic} are invalid", limit="invalid_rate", unit="share")
 def invalid_rate(run: Run) -> Iterator[Measured]:
-    """Per cluster and trace topic: the share of records that match no layout."""
+    """Too many records of a trace topic match no layout.
+
+    Measured per cluster and trace topic: the share of Invalid records.
+    """
     since = run.now - timedelta(hours=run.settings.checks.window_hours)
     rows = (
         _spark(run)
@@ -166,8 +187,12 @@ def invalid_rate(run: Run) -> Iterator[Measured]:
         yield rate(entity, row.invalid, row.records, "records are Invalid", run.settings)
 
 
+@_messaging(RAW.name, "the bodies of {value} message(s) of {topic} could not be read")
 def body_errors(run: Run) -> Iterator[Measured]:
-    """Per cluster and trace topic: messages whose body could not be read."""
+    """The body of a trace message could not be read.
+
+    Measured per cluster and trace topic: such messages.
+    """
     since = _literal(run.now - timedelta(hours=run.settings.checks.window_hours))
     rows = (
         _spark(run)
@@ -184,8 +209,18 @@ def body_errors(run: Run) -> Iterator[Measured]:
         )
 
 
+@check(
+    INGEST_GAPS.name,
+    "the broker deleted {value} unread message(s) of {entity}",
+    kind="freshness",
+    stage="merge",
+    entity=QUEUE_ENTITY,
+)
 def ingest_gaps(run: Run) -> Iterator[Measured]:
-    """Per queue: offsets that the broker deleted before they were read, detected in the window."""
+    """The broker deleted messages of a queue before they were read.
+
+    Measured per queue: their number, if the gap was detected in the last `window_hours`.
+    """
     since = run.now - timedelta(hours=run.settings.checks.window_hours)
     rows = _spark(run).table(INGEST_GAPS.full_name).where(f"detected_at >= {_literal(since)}").collect()
     found: dict[str, int] = {}
@@ -250,11 +285,11 @@ def _of(gap: Row, queue: Queue, epoch: int) -> bool:
     return _queue(gap) == queue and gap.epoch == epoch
 
 
-def _committed(gaps: list[Row], life: Row) -> int:
+def _in_gaps(gaps: list[Row], epoch: Row) -> int:
     """Number of offsets of recorded gaps between the first and the last offset of the epoch."""
     spans = [
-        (max(gap.from_offset, life["first"]), min(gap.to_offset, life["last"] + 1))
+        (max(gap.from_offset, epoch["first"]), min(gap.to_offset, epoch["last"] + 1))
         for gap in gaps
-        if _of(gap, _queue(life), life.epoch)
+        if _of(gap, _queue(epoch), epoch.epoch)
     ]
     return sum(end - start for start, end in spans if end > start)

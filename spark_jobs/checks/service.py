@@ -6,12 +6,13 @@ import json
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 
 from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.table.snapshots import Operation
 
 from spark_jobs.checks.brokers import UNREAD, QueueState
-from spark_jobs.checks.check import Measured, Run
+from spark_jobs.checks.check import QUEUE_ENTITY, Measured, Run, check
 from spark_jobs.lake.catalog import lake, summary_with
 from spark_jobs.lake.offsets import (
     CHANGE_SEQ,
@@ -28,19 +29,37 @@ from spark_jobs.mart_build.inputs import WATERMARKS, Inputs, Published
 # All marts are published together, so one of them is enough.
 _A_MART = Table("marts.fct_sends", "", ())
 
+_silent = partial(check, kind="freshness", stage="watchdog", unit="minutes")
+_stale = partial(_silent, entity="cluster")
+_queues = partial(check, RAW.name, kind="freshness", stage="brokers", entity=QUEUE_ENTITY)
 
+
+@_stale(RAW.name, "the trace topics were last read completely {value} ago", limit="freshness_raw_minutes")
 def freshness_raw(run: Run) -> Iterator[Measured]:
-    """Per cluster: minutes since the time up to which its trace topics were read."""
+    """A queue of a cluster has not been read completely for too long.
+
+    Measured per cluster: minutes since the time up to which all of its queues were read.
+    """
     return _ages(run, watermarks(_positions(run, RAW)), "was read")
 
 
+@_stale(
+    EVENTS.name, "trace messages were last merged completely {value} ago", limit="freshness_events_minutes"
+)
 def freshness_events(run: Run) -> Iterator[Measured]:
-    """Per cluster: minutes since the time up to which its records were merged."""
+    """Messages of a cluster that were read have not been merged for too long.
+
+    Measured per cluster: minutes since the time up to which its records were merged.
+    """
     return _ages(run, watermarks(_positions(run, EVENTS)), "is in events")
 
 
+@_stale("marts", "the published marts end {value} ago", severity="warning", limit="freshness_marts_minutes")
 def freshness_marts(run: Run) -> Iterator[Measured]:
-    """Per cluster: minutes since the watermark of the published marts."""
+    """The watermark of the published marts is too old.
+
+    Measured per cluster: minutes since the watermark.
+    """
     marks = json.loads(summary_with(run.settings, _A_MART, WATERMARKS).get(WATERMARKS, "{}"))
     if not marks and not _merged(run).change_seq:
         return iter(())  # there is nothing to build
@@ -48,28 +67,40 @@ def freshness_marts(run: Run) -> Iterator[Measured]:
     return _ages(run, ms, "is in the marts")
 
 
+@_silent(RAW.name, "no commit to raw or events for {value}", limit="ingest_silent_minutes")
 def ingest_silent(run: Run) -> Iterator[Measured]:
-    """Minutes since the last commit to raw or to events, whichever is longer ago; each run commits to both."""
+    """There was no commit to raw or to events for too long.
+
+    Measured: minutes since the last commit to either, whichever is older; each run commits to both.
+    """
     return iter([_silence(run, OFFSETS, RAW, EVENTS)])
 
 
+@_silent("marts", "no marts were published for {value}", limit="marts_silent_minutes")
 def marts_silent(run: Run) -> Iterator[Measured]:
-    """Minutes since the last publication of the marts; it passes while a build would change nothing."""
+    """No marts were published for too long.
+
+    Measured: minutes since the last publication; it passes while a build would change nothing.
+    """
     silence = _silence(run, WATERMARKS, _A_MART)
     published, merged = Published.of(run.settings), _merged(run)
     inputs = Inputs.of(merged, run.settings.limits, published)
     if silence.verdict == "never" and inputs is None:
         yield replace(silence, verdict="pass", detail="nothing was merged yet")
     elif inputs is not None and inputs.adds_nothing_to(published):
-        yield replace(silence, verdict="pass", detail=f"{silence.detail}; nothing came since")
+        yield replace(silence, verdict="pass", detail=f"{silence.detail}; no new records since then")
     else:
         yield silence
 
 
+@_queues("{value} messages wait on {entity}", severity="warning", limit="lag_messages")
 def lag(run: Run) -> Iterator[Measured]:
-    """Per queue: messages that the broker has and raw has not; a cluster fails if it could not be queried in full."""
-    for cluster, asked in run.brokers.items():
-        for queue, seen in asked.seen.items():
+    """Too many messages of a queue are unread, or the brokers of a cluster cannot be queried.
+
+    Measured per queue: messages that the broker has and raw does not; a cluster fails if not all of it could be queried.
+    """
+    for cluster, answers in run.brokers.items():
+        for queue, seen in answers.seen.items():
             read, end = seen.position.next - 1, seen.bounds.max_offset - 1
             text = f"read up to offset {read}, the broker ends at {end}"
             if seen.bounds.from_master and end < read:
@@ -78,19 +109,28 @@ def lag(run: Run) -> Iterator[Measured]:
                 yield Measured(str(queue), None, why)
             else:
                 yield Measured(str(queue), seen.unread, text)
-        yield from _unknown(asked.unseen)
-        if asked.failures:
-            yield Measured(cluster, None, "; ".join(asked.failures)[:1000])
+        yield from _unknown(answers.unseen)
+        if answers.failures:
+            yield Measured(cluster, None, "; ".join(answers.failures)[:1000])
         else:
             yield Measured(cluster, 0, "all of its brokers answered", "pass")
 
 
+@_queues(
+    "the broker deletes unread messages of {entity} in {value}",
+    limit="retention_headroom_hours",
+    fails="below",
+    unit="hours",
+)
 def retention_headroom(run: Run) -> Iterator[Measured]:
-    """Per queue: hours until the broker deletes the first unread message."""
-    for asked in run.brokers.values():
-        for queue, seen in asked.seen.items():
+    """The broker will soon delete unread messages of a queue.
+
+    Measured per queue: hours until the broker deletes the first unread message.
+    """
+    for answers in run.brokers.values():
+        for queue, seen in answers.seen.items():
             yield _headroom(run, queue, seen)
-        yield from _unknown(asked.unseen)
+        yield from _unknown(answers.unseen)
 
 
 def _headroom(run: Run, queue: Queue, seen: QueueState) -> Measured:
@@ -98,11 +138,13 @@ def _headroom(run: Run, queue: Queue, seen: QueueState) -> Measured:
     position, start = seen.position, seen.first_unread
     if position != UNREAD and position.next < seen.bounds.min_offset:
         gone = seen.bounds.min_offset - position.next
-        return Measured(str(queue), 0.0, f"{gone} messages from offset {position.next} are deleted already")
+        return Measured(
+            str(queue), 0.0, f"{gone} messages from offset {position.next} have already been deleted"
+        )
     if not seen.unread:
-        return Measured(str(queue), hours, "nothing is unread")
+        return Measured(str(queue), hours, "no message is unread")
     if seen.stored_at is None:
-        return Measured(str(queue), None, f"the broker did not give offset {start}", "unknown")
+        return Measured(str(queue), None, f"the broker did not return offset {start}", "unknown")
     age = (_ms(run.now) - seen.stored_at) / 3_600_000
     text = f"offset {start} was stored {age:.1f} h ago; the broker keeps messages for {hours:g} h"
     return Measured(str(queue), hours - age, text)
@@ -110,7 +152,7 @@ def _headroom(run: Run, queue: Queue, seen: QueueState) -> Measured:
 
 def _unknown(queues: list[Queue]) -> Iterator[Measured]:
     for queue in queues:
-        yield Measured(str(queue), None, "its broker could not be asked", "unknown")
+        yield Measured(str(queue), None, "its broker could not be queried", "unknown")
 
 
 def _merged(run: Run) -> CommittedOffsets:

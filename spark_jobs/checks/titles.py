@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from spark_jobs.checks.check import COULD_NOT_BE_CHECKED, QUEUE, Check, Result
+from spark_jobs.checks.check import COULD_NOT_BE_CHECKED, QUEUE_ENTITY, Check, Result
 from spark_jobs.checks.formatting import amount, printable
 
 # Longer names and reasons are truncated; the description has them in full.
@@ -12,7 +12,7 @@ LONGEST_NAME = 80
 LONGEST_REASON = 200
 LONGEST = 300
 
-_LABELS = {QUEUE: "{topic} ({broker}, queue {queue})", "cluster": ""}
+_LABELS = {QUEUE_ENTITY: "{topic} ({broker}, queue {queue})", "cluster": ""}
 
 
 def title(check: Check, result: Result, environment: str) -> str:

@@ -6,9 +6,7 @@ again: every step is idempotent.
 
 from __future__ import annotations
 
-import argparse
 import sys
-import uuid
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
@@ -30,7 +28,7 @@ from spark_jobs.erasure.tables import (
     rewritten_messages,
 )
 from spark_jobs.jobs.replay import replay_messages
-from spark_jobs.jobs.run import run_job
+from spark_jobs.jobs.run import job_parser, run_job
 from spark_jobs.lake import publish, tables
 from spark_jobs.lake.catalog import lake
 from spark_jobs.lake.offsets import read_offsets
@@ -122,14 +120,13 @@ def rebuild_marts(spark: SparkSession, settings: Settings, rule: Rule) -> bool:
 
 
 def main(argv: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = job_parser(__doc__)
     parser.add_argument("--cluster", required=True, help="as it stands in the tables")
     what = parser.add_mutually_exclusive_group(required=True)
     for kind in Kind:
         what.add_argument(f"--{kind.value.replace('_', '-')}", help=f"the {kind.value} to erase")
     parser.add_argument("--dry-run", action="store_true", help="change nothing, say what would be erased")
     parser.add_argument("--yes", action="store_true", help="erase without asking")
-    parser.add_argument("--run-id", default=uuid.uuid4().hex, help="stands in the snapshots that are made")
     args = parser.parse_args(argv)
     kind, text = next((kind, value) for kind in Kind if (value := getattr(args, kind.value)) is not None)
     try:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 import time
-import uuid
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
@@ -16,7 +14,7 @@ from spark_jobs.erasure.rules import rules_of
 from spark_jobs.ingest import raw, report
 from spark_jobs.ingest.brokers import TopicSource
 from spark_jobs.ingest.plan import Plan, plan, watch, without
-from spark_jobs.jobs.run import run_job
+from spark_jobs.jobs.run import job_parser, run_job
 from spark_jobs.lake import publish, tables
 from spark_jobs.lake.offsets import Positions, Queue, read_offsets
 from spark_jobs.lake.session import session
@@ -76,9 +74,8 @@ def extract(
 
 
 def main(argv: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = job_parser(__doc__)
     parser.add_argument("--cluster", required=True, help="name of a cluster in the settings")
-    parser.add_argument("--run-id", default=uuid.uuid4().hex, help="stands in each row that is written")
     args = parser.parse_args(argv)
     settings = Settings()
     cluster = settings.cluster(args.cluster)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
-import uuid
 from datetime import UTC, datetime
 
 from pyspark.sql import SparkSession
@@ -12,7 +10,7 @@ from pyspark.sql import SparkSession
 from spark_jobs.alerts import run_checks
 from spark_jobs.checks.check import Run
 from spark_jobs.checks.registry import of_stage
-from spark_jobs.jobs.run import run_job
+from spark_jobs.jobs.run import job_parser, run_job
 from spark_jobs.lake import tables
 from spark_jobs.lake.session import session
 from spark_jobs.mart_build import dbt, report
@@ -51,9 +49,7 @@ def over_all_rows(spark: SparkSession, settings: Settings, run_id: str) -> Build
 
 
 def main(argv: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--run-id", default=uuid.uuid4().hex, help="stands in each result that is booked")
-    args = parser.parse_args(argv)
+    args = job_parser(__doc__).parse_args(argv)
     settings = Settings()
     spark = session("history tests", settings)
     tables.ensure(spark)

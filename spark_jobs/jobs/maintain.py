@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 import time
-import uuid
 from contextlib import nullcontext
 from datetime import UTC, datetime
 
 from spark_jobs.alerts import silences
-from spark_jobs.jobs.run import raise_if_fatal, report_failure, run_job
+from spark_jobs.jobs.run import job_parser, raise_if_fatal, report_failure, run_job
 from spark_jobs.lake import tables
 from spark_jobs.lake.catalog import lake
 from spark_jobs.lake.session import session
@@ -27,10 +25,9 @@ WAITING = {
 
 
 def main(argv: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = job_parser(__doc__)
     parser.add_argument("--pool", help="only tables whose writers share this Airflow pool; all without it")
     parser.add_argument("--dry-run", action="store_true", help="change nothing, say what would be done")
-    parser.add_argument("--run-id", default=uuid.uuid4().hex, help="stands in the snapshots that are made")
     args = parser.parse_args(argv)
     settings = Settings()
     spark = session("maintain", settings)

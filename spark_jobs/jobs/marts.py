@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 import time
-import uuid
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -14,7 +12,7 @@ from spark_jobs.alerts import run_checks
 from spark_jobs.checks.check import Run
 from spark_jobs.checks.evaluate import refusing
 from spark_jobs.checks.registry import of_stage
-from spark_jobs.jobs.run import run_job
+from spark_jobs.jobs.run import job_parser, run_job
 from spark_jobs.lake import tables
 from spark_jobs.lake.catalog import lake, rewrites_since
 from spark_jobs.lake.offsets import read_offsets
@@ -56,16 +54,11 @@ def gate(run: Run, run_id: str, events: int | None = None) -> Callable[[Build, s
 
 
 def main(argv: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = job_parser(__doc__)
     parser.add_argument(
         "--full-refresh",
         action="store_true",
         help="compute all rows whose records events holds, not only what changed since the last run",
-    )
-    parser.add_argument(
-        "--run-id",
-        default=uuid.uuid4().hex,
-        help="stands in the snapshots that are published, and in each result that is booked",
     )
     args = parser.parse_args(argv)
     settings = Settings()

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 import time
-import uuid
 from datetime import UTC, datetime
 
 from pyspark.sql import SparkSession
@@ -14,7 +12,7 @@ from spark_jobs.alerts import run_checks
 from spark_jobs.checks.check import Run
 from spark_jobs.checks.registry import of_stage
 from spark_jobs.ingest import report
-from spark_jobs.jobs.run import run_job
+from spark_jobs.jobs.run import job_parser, run_job
 from spark_jobs.lake import publish, tables
 from spark_jobs.lake.offsets import read_offsets
 from spark_jobs.lake.session import session
@@ -40,9 +38,7 @@ def merge_all(spark: SparkSession, settings: Settings, run_id: str) -> int:
 
 
 def main(argv: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--run-id", default=uuid.uuid4().hex, help="stands in the snapshot that is published")
-    args = parser.parse_args(argv)
+    args = job_parser(__doc__).parse_args(argv)
     settings = Settings()
     spark = session("merge", settings)
     tables.ensure(spark)

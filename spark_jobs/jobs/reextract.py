@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-import uuid
 from collections.abc import Callable
 from datetime import UTC
 from functools import wraps
@@ -31,7 +30,7 @@ from spark_jobs.ingest.reextract import (
     replace_in_raw,
 )
 from spark_jobs.jobs.replay import WAITING, moment, replay_messages
-from spark_jobs.jobs.run import raise_if_fatal, report_failure, run_job
+from spark_jobs.jobs.run import job_parser, raise_if_fatal, report_failure, run_job
 from spark_jobs.lake import publish, tables
 from spark_jobs.lake.offsets import Queue, read_offsets, rows_in
 from spark_jobs.lake.session import session
@@ -104,7 +103,7 @@ def _queue(text: str) -> Queue:
 
 def arguments() -> argparse.ArgumentParser:
     """The arguments of the job."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = job_parser(__doc__)
     parser.add_argument("--cluster", help="name of a cluster in the settings; without it all of them")
     parser.add_argument("--from", dest="start", type=_given(moment), help="first store time, UTC")
     parser.add_argument("--to", dest="end", type=_given(moment), help="store time to stop before, UTC")
@@ -114,7 +113,6 @@ def arguments() -> argparse.ArgumentParser:
     parser.add_argument(
         "--dry-run", action=argparse.BooleanOptionalAction, default=False, help="say what would be read"
     )
-    parser.add_argument("--run-id", default=uuid.uuid4().hex, help="stands in the rows that are written")
     return parser
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-import uuid
 from collections.abc import Sequence
 from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
@@ -17,7 +16,7 @@ from pyspark.sql import functions as F
 
 from spark_jobs.alerts import silences
 from spark_jobs.ingest import report
-from spark_jobs.jobs.run import run_job
+from spark_jobs.jobs.run import job_parser, run_job
 from spark_jobs.lake import publish, tables
 from spark_jobs.lake.offsets import read_offsets
 from spark_jobs.lake.session import session
@@ -96,7 +95,7 @@ def moment(text: str) -> datetime:
 
 
 def main(argv: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = job_parser(__doc__)
     parser.add_argument("--from", dest="start", type=moment, required=True, help="first store time, UTC")
     parser.add_argument("--to", dest="end", type=moment, required=True, help="store time to stop before, UTC")
     parser.add_argument(
@@ -104,9 +103,6 @@ def main(argv: list[str] | None = None) -> int:
         action=argparse.BooleanOptionalAction,
         default=False,
         help="change nothing, say what would",
-    )
-    parser.add_argument(
-        "--run-id", default=uuid.uuid4().hex, help="stands in the snapshots that are published"
     )
     args = parser.parse_args(argv)
     if args.start >= args.end:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import argparse
 import logging
 import signal
 import sys
 import traceback
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 
@@ -29,6 +31,15 @@ _NOT_STARTED = "JAVA_GATEWAY_EXITED"
 _AGAIN = "Nothing that was published is lost: run the job again"
 # Connections to a JVM that dies break before its process has ended.
 _SECONDS_TO_END = 5.0
+
+
+def job_parser(description: str | None) -> argparse.ArgumentParser:
+    """A parser with the option that every job has: `--run-id`, by default a random one."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument(
+        "--run-id", default=uuid.uuid4().hex, help="written to all snapshots and results of the run"
+    )
+    return parser
 
 
 def run_job(main: Callable[[], int]) -> int:

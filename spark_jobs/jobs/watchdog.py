@@ -5,9 +5,7 @@ It notifies when the ingest or the marts are silent, whatever ended them, and wh
 
 from __future__ import annotations
 
-import argparse
 import sys
-import uuid
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
@@ -17,7 +15,7 @@ from spark_jobs.alerts.sinks.http import DeliveryError, request
 from spark_jobs.alerts.timeout import time_limit
 from spark_jobs.checks.check import Measured, Run, Stage, judge
 from spark_jobs.checks.registry import BY_NAME, of_stage
-from spark_jobs.jobs.run import describe, run_job
+from spark_jobs.jobs.run import describe, job_parser, run_job
 from spark_jobs.lake.catalog import lake
 from spark_jobs.lake.tables import CHECK_RESULTS
 from spark_jobs.settings import Settings
@@ -95,9 +93,7 @@ def _undelivered(result: NotifyResult) -> list[str]:
 
 
 def main(argv: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--run-id", default=uuid.uuid4().hex, help="stands in each result that is booked")
-    args = parser.parse_args(argv)
+    args = job_parser(__doc__).parse_args(argv)
     wrong = watch(Settings(), datetime.now(UTC), args.run_id)
     for each in wrong:
         print(f"failed: {each}", file=sys.stderr)

@@ -201,6 +201,6 @@ def test_the_link_of_an_alert_is_its_runbook(check):
 def test_orphans_are_inferred_from_traces_and_warn():
     """Groups that filter, timer messages and recalls raise the rate; the runbook says so."""
     assert (CHECK.severity, CHECK.route) == ("warning", "messaging")
-    assert CHECK.definition.startswith("inferred from traces")
+    assert CHECK.definition.startswith("Inferred from traces")
     runbook = (PROJECT / "docs" / "runbooks" / "orphan_rate.md").read_text()
     assert all(word in runbook for word in ("inferred from traces", "by tag", "Timer messages", "Recalls"))

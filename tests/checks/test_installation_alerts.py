@@ -27,7 +27,6 @@ from spark_jobs.alerts.sinks import sink
 from spark_jobs.checks import disk
 from spark_jobs.checks.check import Measured, Run, judge
 from spark_jobs.checks.disk import Disk
-from spark_jobs.checks.installation import DISK_SPACE
 from spark_jobs.checks.registry import BY_NAME
 from spark_jobs.settings import Alerts, Checks, Settings
 from tests.checks.loopback import Receiver, alertmanager, needs_alertmanager, receiver, until
@@ -279,7 +278,7 @@ def test_a_full_disk_is_an_alert_that_needs_no_disk(hook, small_disk, monkeypatc
 
 def test_a_full_disk_that_the_watchdog_has_told_of_is_not_told_twice(hook, tmp_path):
     ours = settings_of(tmp_path, hook, disk_free_share=1.0)
-    found_full = judge(DISK_SPACE, DISK_SPACE.measure(Run(ours, datetime.now(UTC))), ours)
+    found_full = judge(disk.disk_space, disk.disk_space.measure(Run(ours, datetime.now(UTC))), ours)
     by_the_watchdog = advance([], [found_full], ours, datetime.now(UTC))
     resend.save(ours, by_the_watchdog, datetime.now(UTC))
     alerts = InstallationAlerts(ours, time.monotonic())
