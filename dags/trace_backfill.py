@@ -1,23 +1,22 @@
-"""Read messages again, or decode raw ones anew.
+"""Replay raw messages, or re-extract messages from the brokers.
 
-**Makes** the records of `lake.events.trace_records` anew for messages stored from `start` to before `end` (UTC). With
-`what` = `replay` from raw, after a change of the decoder. With `reextract` the messages are first read from the brokers
-again, and take the place of what raw has of them; what a broker no longer has stays. Only messages that come out
-otherwise are touched; one commit a day of store time; the keys of the records that were replaced stand in
-`lake.ops.replaced_records`. The next `trace_ingest` announces it, and `trace_marts` follows.
+**Makes** the records in `lake.events.trace_records` of messages stored from `start` until `end` (UTC), again. `what=replay`
+decodes the messages in raw again, after a change of the decoder. `what=reextract` first replaces them in raw with what the
+brokers return now. Only rows that differ are changed, with one commit per day of store time. The keys of the replaced records
+are written to `lake.ops.replaced_records`. The next `trace_ingest` announces the change, and `trace_marts` follows.
 
-**Starts** by hand only: `what`, `start`, `end` and `dry_run`, which only says in the log what would change. For `reextract`
-also `cluster`, to ask the brokers of one alone; or in place of times `queue`, `from_offset` and `to_offset`.
+**Starts** only manually, with `what`, `start`, `end` and `dry_run`, which only logs what would change. `reextract` also takes
+`cluster`, to read one cluster only; or `queue`, `from_offset` and `to_offset` instead of times.
 
-**Waits for**, and takes, the slot of the ingestion, which a merge every few minutes would otherwise make plan again
-without end. So nothing is ingested meanwhile; what the checks find silent for that is held back
-(`lake.ops.maintenance_windows`), `lag` and `retention_headroom` are not. Many days are better several runs.
+**Waits for** the pool slot of the ingestion and holds it; otherwise each merge would be a commit conflict. Nothing is ingested
+meanwhile. The freshness alerts that this would cause are silenced (`lake.ops.maintenance_windows`); `lag` and
+`retention_headroom` are not. Split many days into several runs.
 
-**Fails** when a time is none, a broker is away or its topic was made anew, or other writers were first three times. Days
-that were done stay done.
+**Fails** on an invalid timestamp, an unreachable broker, a recreated topic, or after three commit conflicts. Days that were
+committed stay committed.
 
-**What to do**: read the log of the task that ran. There are no retries: where an argument is wrong, start it anew;
-else clear the task. To do it twice does no harm: what comes out the same is not touched.
+**What to do**: read the log of the task that ran. There are no retries. If an argument is wrong, start a new run; otherwise
+clear the task. It is idempotent.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ from spark_jobs.settings import Settings
 
 SETTINGS = Settings()
 ENVIRONMENT = {"reextract": {k: v for c in SETTINGS.clusters for k, v in credentials(c).items()}}
-# Empty where the form was: not given.
+# An empty field of the form is an empty argument: not given.
 TIMES = ["--from={{ params.start }}", "--to={{ params.end }}"]
 ARGUMENTS = {
     "replay": TIMES,
@@ -57,13 +56,17 @@ ARGUMENTS = {
     tags=["tier-2", "ingest"],
     params={
         "what": Param(
-            "replay", enum=["replay", "reextract"], description="decode raw anew, or read the brokers again"
+            "replay",
+            enum=["replay", "reextract"],
+            description="replay: decode raw again; reextract: read the brokers again",
         ),
         "start": Param(
             "", type="string", description="first store time, such as 2026-11-21 or 2026-11-21T08:30"
         ),
         "end": Param("", type="string", description="store time to stop before"),
-        "cluster": Param("", type="string", description="reextract: its name in the settings; empty: all"),
+        "cluster": Param(
+            "", type="string", description="reextract: name of a cluster in the settings; empty: all clusters"
+        ),
         "queue": Param(
             "",
             type="string",
@@ -75,7 +78,7 @@ ARGUMENTS = {
         "to_offset": Param(
             None, type=["null", "integer"], minimum=0, description="reextract: offset to stop before"
         ),
-        "dry_run": Param(True, type="boolean", description="only say what would change"),
+        "dry_run": Param(True, type="boolean", description="only log what would change"),
     },
     default_args={
         "owner": "data-platform",
@@ -87,7 +90,7 @@ ARGUMENTS = {
 def trace_backfill() -> None:
     @task.branch
     def chosen(params=None) -> str:  # type: ignore[no-untyped-def]
-        """The task that the run was started for."""
+        """The id of the task to run."""
         return params["what"]
 
     chosen() >> [

@@ -1,16 +1,14 @@
-"""Read what is new in the trace topics, decode it, and publish it as `lake.events.trace_records`.
+"""Read new messages of the trace topics, decode them, and publish them as `lake.events.trace_records`.
 
-**Makes** rows of `lake.raw.trace_messages` (one Spark job a cluster) and of
-`lake.events.trace_records` (one merge for all), and checks both. When records came, the Asset
-`lake.events.trace_records` starts `trace_marts`.
+**Makes** rows of `lake.raw.trace_messages` (one Spark job per cluster) and of `lake.events.trace_records` (one merge for all
+clusters), and checks both. New records update the Asset `lake.events.trace_records`, which starts `trace_marts`.
 
-**Fails** when a broker or nameserver is away, refuses the credentials, or a topic was deleted and
-made anew, or a queue cannot be read to its end. The other queues and clusters are read all the same;
-the run ends failed, and the next one tries again.
+**Fails** if a broker or nameserver is unreachable or rejects the credentials, if a topic was deleted and recreated, or if a
+queue cannot be read to its end. The other queues and clusters are still read; the run is marked as failed, and the next run
+retries.
 
-**What to do**: read the log of the failed `extract` task: it names cluster, topic, broker, queue
-and offsets, and says what helps. Clearing a task or running the DAG again does no harm: each run
-starts where the last published one ended.
+**What to do**: read the log of the failed `extract` task. It names cluster, topic, broker, queue and offsets, and the remedy.
+It is safe to clear a task or to run the DAG again: each run starts at the last committed offsets.
 """
 
 from __future__ import annotations
@@ -72,17 +70,17 @@ def trace_ingest() -> None:
 
     @task(inlets=[RECORDS], outlets=[RECORDS])
     def announce(inlet_events=None):  # type: ignore[no-untyped-def]
-        """Tell `trace_marts` of records that were published since the last time."""
-        told = inlet_events[RECORDS]
-        last = told[-1].extra.get("change_seq", 0) if len(told) else 0
+        """Update the Asset if records were published since its last event; that starts `trace_marts`."""
+        events = inlet_events[RECORDS]
+        last = events[-1].extra.get("change_seq", 0) if len(events) else 0
         now = int(summary_with(Settings(), EVENTS, CHANGE_SEQ).get(CHANGE_SEQ, 0))
         if now <= last:
-            raise AirflowSkipException(f"no new records: change_seq is {now}, announced was {last}")
+            raise AirflowSkipException(f"no new records: change_seq is {now}, {last} was announced")
         yield Metadata(RECORDS, extra={"change_seq": now})
 
     @task(trigger_rule=TriggerRule.ALL_SUCCESS)
     def all_extracted() -> None:
-        """Fails the run when a cluster failed, though the merge of the others went well."""
+        """Fail the run if a cluster failed, although the merge of the others succeeded."""
 
     extract >> merge >> announce()
     [extract, merge] >> all_extracted()

@@ -1,19 +1,18 @@
-"""Keep the tables small and no older than they may be, and test all that is in the marts.
+"""Maintain the tables, apply retention, and test the published marts over all their rows.
 
-**Makes** no data: drops rows past their retention, rewrites small files and manifests, expires snapshots, drops
-branches and files of runs that died. The policy is one table, `TABLE_POLICIES` in `spark_jobs/settings.py`; `make maintain
-DRY_RUN=1` shows what it would do. What is dropped stands in `lake.ops.retention`. `history_tests` runs the marts' tests over all
-rows, where a build tests those that it writes, and changes nothing.
+**Makes** no data. It deletes rows past their retention, compacts small files and manifests, expires snapshots, and drops
+branches and orphan files of runs that died. The policy is `TABLE_POLICIES` in `spark_jobs/settings.py`; `make maintain
+DRY_RUN=1` shows what it would do. `lake.ops.retention` records what was deleted. `history_tests` runs the tests of the marts
+over all rows; a build tests only the rows that it writes.
 
-**Starts** once a day. Each task takes the slot of the pool whose jobs write its tables, so it is never at work while they
-publish. Should both be at it all the same, one is refused by the compare-and-set and nothing is lost.
+**Starts** once a day. Each task holds the slot of the pool whose jobs write its tables, so they do not run at the same time. If
+they do, one of them fails with a commit conflict, and nothing is lost.
 
-**Fails** when messages would be dropped from raw that are not merged yet, when a compaction did not leave the rows as
-they were, or when something is wrong with a table. The other tables are kept all the same. `history_tests` fails when a
-test finds rows (docs/runbooks/history_tests.md).
+**Fails** if messages would be deleted from raw that are not merged yet, if a compaction changed rows, or if a table is damaged.
+The other tables are still maintained. `history_tests` fails if a test finds rows (docs/runbooks/history_tests.md).
 
-**What to do**: the task's log ends with a line for each table and says which one failed and why. Clear the task, or
-leave it to the next day: nothing depends on it soon.
+**What to do**: the task's log ends with one line per table, which names the failed one and the reason. Clear the task, or wait
+for the next day: no other job depends on it soon.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from plugins.spark_job import spark_job
 
 
 @dag(
-    # No start date: the first run is tonight's, not at once last night's.
+    # No start date: the first run is the next one on the schedule, not the last one, at once.
     schedule=CronTriggerTimetable("17 3 * * *", timezone="UTC", run_immediately=timedelta(0)),
     catchup=False,
     max_active_runs=1,

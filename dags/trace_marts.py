@@ -1,16 +1,16 @@
 """Build, test and publish the marts: dbt on one Spark session.
 
-**Makes** the tables of `lake.marts`, on a branch each, and puts them on main together after their
-tests have passed.
+**Makes** the tables of `lake.marts`, each on a branch, and fast-forwards all of them to main together after their tests have
+passed.
 
-**Starts** when `trace_ingest` has published records, and on a timer: a message that nobody consumed
-becomes an orphan when time passes, without any new record.
+**Starts** when `trace_ingest` has published records, and on a timer: a message that no group consumes becomes an orphan as time
+passes, without a new record.
 
-**Fails** when a model, a test or an integrity check fails. Readers then keep the last good marts. Checks of the
-messaging are made after the publication, and only tell.
+**Fails** if a model, a test or an integrity check fails. Readers keep the last published marts. Checks of the messaging run
+after the publication, and only send alerts.
 
-**What to do**: the task's log ends with a table of the models and tests that failed. Mend, then
-clear the task; a run takes everything since the last publication.
+**What to do**: the task's log ends with a table of the failed models and tests. Fix the cause, then clear the task; a run
+processes everything since the last publication.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ RECORDS = Asset("lake.events.trace_records")
 
 
 @dag(
-    # No start date: the first run is the next quarter's, not at once the last one's.
+    # No start date: the first run is the next one on the schedule, not the last one, at once.
     schedule=AssetOrTimeSchedule(
         timetable=CronTriggerTimetable("*/15 * * * *", timezone="UTC", run_immediately=timedelta(0)),
         assets=[RECORDS],

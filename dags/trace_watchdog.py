@@ -1,14 +1,14 @@
-"""Look after the other DAGs, without Spark and whatever became of them.
+"""Watch the other DAGs, without Spark and independently of them.
 
-**Makes** the freshness checks (`lake.ops.check_results`): how long ago ingest and marts published, how far they are
-behind the clock; then, when people are told of that, what waits at the brokers and how soon these delete it. Sends
-again to Alertmanager what is open in `lake.ops.alerts`, and to every sink what could not be delivered before. If all
-went well it asks `alerts.heartbeat_url`: the dead-man's switch outside tells people when that stays away.
+**Makes** the freshness checks (`lake.ops.check_results`): how long ago ingest and marts published, and how far they are behind
+the clock. After these alerts are sent, it checks consumer lag and retention headroom on the brokers. It resends the open alerts
+of `lake.ops.alerts` to Alertmanager, and retries undelivered notifications to every sink. If all of that succeeded, it requests
+`alerts.heartbeat_url`: an external dead-man's switch alerts if the heartbeat is missing.
 
-**Fails** when its checks cannot be made or booked, or a sink or the switch does not answer. It has then told the
-sinks that do, as alert `watchdog`; its state stands in `$TRACE_HOME/watchdog`.
+**Fails** if its checks cannot be run or saved, or if a sink or the dead-man's switch does not answer. It has then notified the
+sinks that answer with the alert `watchdog`, whose state is in `$TRACE_HOME/watchdog`.
 
-**What to do**: docs/runbooks/watchdog.md. By hand: `make watchdog`.
+**What to do**: docs/runbooks/watchdog.md. Run it manually with `make watchdog`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ SETTINGS = Settings()
     max_active_runs=1,
     doc_md=__doc__,
     tags=["tier-1", "alerts"],
-    # No retry: the next run comes soon, and is the better one.
+    # No retries: the next run starts soon.
     default_args={
         "owner": "data-platform",
         "retries": 0,

@@ -19,10 +19,10 @@ from deploy.supervisor import Component
 
 USER = "admin"
 PASSWORDS = "passwords.json"  # below Airflow's home
-# A component has written a heartbeat in this time, seconds; Airflow's own thresholds are the same.
+# Maximum age of a heartbeat, seconds; Airflow's own thresholds are the same.
 BEAT_SECONDS = 30
-# A task that runs while the api-server is restarted asks it again for minutes before it fails.
-OUTLAST_THE_API_SERVER = {
+# A running task retries its requests for minutes while the api-server restarts.
+API_RETRIES = {
     "AIRFLOW__WORKERS__EXECUTION_API_RETRIES": "10",
     "AIRFLOW__WORKERS__EXECUTION_API_RETRY_WAIT_MAX": "30",
 }
@@ -59,30 +59,30 @@ class Airflow:
 
 
 class Heartbeats:
-    """Which components answer, by what the api-server says of them and by whether their heartbeats go on.
+    """Which components answer, by their status in the api-server and by new heartbeats.
 
-    Both, as either alone is wrong when the clock jumps: the status compares a heartbeat with the clock, and the newest
-    heartbeat may belong to a dead process and have a time in the future.
+    Either alone is wrong after a clock jump: the status compares a heartbeat with the clock, and the newest heartbeat may belong
+    to a dead process and be in the future.
     """
 
     def __init__(self, airflow: Airflow):
         self._airflow = airflow
         self._last: dict[str, tuple[str | None, float]] = {}
-        self._of_predecessor: dict[str, str | None] = {}
+        self._previous: dict[str, str | None] = {}
         self._answered = -math.inf
 
     def restarted(self, component: str) -> None:
-        """A process of the component was just started: only a new heartbeat, or answer, is its own."""
+        """A new process of the component was started: only later heartbeats and answers count."""
         if component == "api-server":
             self._answered = -math.inf
-        self._of_predecessor[component] = self._last.get(component, (None, 0.0))[0]
+        self._previous[component] = self._last.get(component, (None, 0.0))[0]
 
     def health(self) -> dict[str, bool | None]:
-        """By component; None: nobody can say, as the api-server or the database does not answer."""
+        """Per component; None if unknown, as the api-server or the database does not answer."""
         answer = self._airflow.monitor()
         if answer is not None:
             self._answered = time.monotonic()
-        # A single answer that is late says nothing: the machine may be busy.
+        # One late answer is no failure: the machine may be busy.
         is_late = time.monotonic() - self._answered < BEAT_SECONDS
         found: dict[str, bool | None] = {"api-server": True if answer else None if is_late else False}
         for name in ("scheduler", "dag-processor", "triggerer"):
@@ -102,20 +102,20 @@ class Heartbeats:
             return False
         if datetime.fromisoformat(beat) > datetime.now(UTC) + timedelta(seconds=BEAT_SECONDS):
             return None
-        is_own = beat != self._of_predecessor.get(name)
+        is_own = beat != self._previous.get(name)
         return is_own and (is_healthy or now - self._last[name][1] < BEAT_SECONDS)
 
 
 def components(
     environment: Mapping[str, str], port: int | None = None
 ) -> tuple[str, dict[str, str], list[Component]]:
-    """The api-server's address, the environment of all components, and these in the order of their start.
+    """The URL of the api-server, the environment of all components, and the components in their start order.
 
-    Each of the others starts when the api-server answers: a task that asks it in vain fails.
+    The others start when the api-server answers, as a task fails that cannot reach it.
 
     Args:
         environment: as `airflow_environment.prepare` returns it.
-        port: of the api-server, on loopback; None: any that is free.
+        port: of the api-server, on loopback; None for any free port.
 
     Raises:
         RuntimeError: the port is taken.
@@ -125,20 +125,20 @@ def components(
     password_of(home)
     complete = dict(environment) | {
         "AIRFLOW__CORE__EXECUTOR": "LocalExecutor",
-        "AIRFLOW__CORE__PARALLELISM": "4",  # a process each, started at once
+        "AIRFLOW__CORE__PARALLELISM": "4",  # one process each, started at once
         "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"{url}/execution/",
         "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_ALL_ADMINS": "False",
         "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": f"{USER}:admin",
         "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(home / PASSWORDS),
-        # Whoever may log in here may do all else as well.
+        # A user who can log in here can do everything else as well.
         "AIRFLOW__CORE__TEST_CONNECTION": "Enabled",
         "AIRFLOW__API__BASE_URL": url,
         "AIRFLOW__API__SECRET_KEY": secret(home / "api-secret", secrets.token_hex(32)),
         "AIRFLOW__API_AUTH__JWT_SECRET": secret(home / "jwt-secret", secrets.token_hex(32)),
         "AIRFLOW__SCHEDULER__SCHEDULER_HEARTBEAT_SEC": "2",
-        # The files do not change meanwhile; to read one takes seconds of CPU.
+        # The files do not change while Airflow runs; parsing one takes seconds of CPU.
         "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "600",
-        **OUTLAST_THE_API_SERVER,
+        **API_RETRIES,
     }
     api_server = ("--host", "127.0.0.1", "--port", url.rpartition(":")[2], "--workers", "1")
     return (
@@ -155,16 +155,16 @@ def components(
 
 def password_of(home: Path) -> str:
     """The password of `USER`; `home` is Airflow's."""
-    made = json.dumps({USER: secrets.token_urlsafe(16)})
-    return json.loads(secret(home / PASSWORDS, made))[USER]
+    generated = json.dumps({USER: secrets.token_urlsafe(16)})
+    return json.loads(secret(home / PASSWORDS, generated))[USER]
 
 
 def _free(port: int | None) -> int:
-    """The port, if nothing listens on it; None: one that is free."""
+    """The port, if nothing listens on it; any free one for None."""
     try:
         with socket.create_server(("127.0.0.1", port or 0)) as found:
             return found.getsockname()[1]
     except OSError as error:
         raise RuntimeError(
-            f"port {port} of 127.0.0.1 cannot be used: {error}. Take another: PORT=…"
+            f"port {port} of 127.0.0.1 cannot be used: {error}. Use another one: PORT=…"
         ) from None

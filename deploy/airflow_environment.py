@@ -26,7 +26,7 @@ POOLS = {
 
 
 def airflow_environment(settings: Settings) -> dict[str, str]:
-    """The variables under which Airflow and its tasks run, everything below `$TRACE_HOME/airflow`."""
+    """The variables of Airflow and its tasks, with all state below `$TRACE_HOME/airflow`."""
     home = settings.home / "airflow"
     return os.environ | {
         "AIRFLOW_HOME": str(home),
@@ -35,7 +35,7 @@ def airflow_environment(settings: Settings) -> dict[str, str]:
         "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
         "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{home / 'airflow.db'}",
         "AIRFLOW__LOGGING__BASE_LOG_FOLDER": str(home / "logs"),
-        # Airflow sets the modes of its logs itself, whatever the umask.
+        # Airflow sets the modes of its logs itself, and ignores the umask.
         "AIRFLOW__LOGGING__FILE_TASK_HANDLER_NEW_FOLDER_PERMISSIONS": "0o700",
         "AIRFLOW__LOGGING__FILE_TASK_HANDLER_NEW_FILE_PERMISSIONS": "0o600",
         "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
@@ -43,7 +43,7 @@ def airflow_environment(settings: Settings) -> dict[str, str]:
         "TRACE_HOME": str(settings.home),
         "TRACE_CLUSTERS": json.dumps([cluster.model_dump() for cluster in settings.clusters]),
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
-        # The second holds the package metadata of the connection type.
+        # The second folder has the package metadata of the connection type.
         "PYTHONPATH": f"{PROJECT}{os.pathsep}{PROJECT / 'plugins'}",
         "PYSPARK_PYTHON": sys.executable,
         "SPARK_LOCAL_IP": "127.0.0.1",
@@ -52,7 +52,7 @@ def airflow_environment(settings: Settings) -> dict[str, str]:
 
 
 def _lineage(settings: Settings) -> dict[str, str]:
-    """What Airflow's OpenLineage provider is told; without a sink it is off."""
+    """The settings of Airflow's OpenLineage provider; it is off without a sink."""
     if settings.lineage.url is None:
         return {"AIRFLOW__OPENLINEAGE__DISABLED": "True"}
     sink = settings.lineage
@@ -61,18 +61,18 @@ def _lineage(settings: Settings) -> dict[str, str]:
         "AIRFLOW__OPENLINEAGE__DISABLED": "False",
         "AIRFLOW__OPENLINEAGE__NAMESPACE": settings.environment,
         "AIRFLOW__OPENLINEAGE__TRANSPORT": json.dumps(transport),
-        # A Spark job's events then name the task that started it.
+        # The events of a Spark job then name its task.
         "AIRFLOW__OPENLINEAGE__SPARK_INJECT_PARENT_JOB_INFO": "True",
     }
 
 
 def prepare(settings: Settings) -> dict[str, str]:
-    """Make Airflow's database and pools once; returns the environment."""
+    """Create Airflow's database and pools once; return the environment."""
     keep_private(settings.home)
     environment = airflow_environment(settings)
     home = Path(environment["AIRFLOW_HOME"])
     home.mkdir(parents=True, exist_ok=True)
-    # With it Airflow encrypts the secrets of connections in its database.
+    # Airflow uses it to encrypt the secrets of connections in its database.
     key = base64.urlsafe_b64encode(secrets.token_bytes(32)).decode()
     environment["AIRFLOW__CORE__FERNET_KEY"] = secret(home / "fernet-key", key)
     done = home / f"prepared-{version('apache-airflow')}"
@@ -83,18 +83,18 @@ def prepare(settings: Settings) -> dict[str, str]:
 
 
 def migrate(environment: Mapping[str, str]) -> None:
-    """Make or upgrade Airflow's database, and its pools; raises SystemExit."""
+    """Create or upgrade Airflow's database and pools; raises SystemExit."""
     with tempfile.TemporaryDirectory() as folder:
         pools = Path(folder) / "pools.json"
         pools.write_text(json.dumps(POOLS))
         for arguments in (["db", "migrate"], ["pools", "import", str(pools)]):
-            made = subprocess.run(["airflow", *arguments], env=environment, capture_output=True, text=True)
-            if made.returncode:
-                sys.exit(f"airflow {' '.join(arguments)} failed:\n{(made.stdout + made.stderr)[-3000:]}")
+            done = subprocess.run(["airflow", *arguments], env=environment, capture_output=True, text=True)
+            if done.returncode:
+                sys.exit(f"airflow {' '.join(arguments)} failed:\n{(done.stdout + done.stderr)[-3000:]}")
 
 
 def fail_left_over_runs(environment: Mapping[str, str]) -> None:
-    """Mark the runs as failed that a killed `make run` left in Airflow's database, before a scheduler resumes them.
+    """Mark the unfinished runs of a killed `make run` as failed, before a scheduler resumes them.
 
     Raises:
         RuntimeError: the database cannot be read or written.
@@ -102,7 +102,9 @@ def fail_left_over_runs(environment: Mapping[str, str]) -> None:
     command = [sys.executable, "-m", "deploy.left_over_runs"]
     done = subprocess.run(command, env=environment, cwd=PROJECT, capture_output=True, text=True)
     if done.returncode:
-        raise RuntimeError(f"unfinished runs could not be failed:\n{(done.stdout + done.stderr)[-3000:]}")
+        raise RuntimeError(
+            f"unfinished runs could not be marked as failed:\n{(done.stdout + done.stderr)[-3000:]}"
+        )
     for line in done.stdout.splitlines():
         if line.startswith("marked as failed"):
             log.warning("%s", line)

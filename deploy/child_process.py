@@ -1,11 +1,10 @@
 """Run a command that cannot outlive the process that started it.
 
-A child of its own session survives the terminal's Ctrl-C, so that its parent can stop it in good
-order; it would also survive the parent. So `spawn` starts this file as a script: it forks a
-watcher, then becomes the command, whose pid is therefore the one that `Popen` knows. The watcher
-sleeps until the starting process (not thread, as with PR_SET_PDEATHSIG) or the command is gone;
-if it is the starter, even by SIGKILL, the command gets SIGTERM and, after a grace, SIGKILL. What
-the command started and left behind in its session ends with it.
+A child in a session of its own is not interrupted by Ctrl-C on the terminal, so its parent can stop it in order. But it would
+also survive the parent. So `spawn` runs this file as a script, which forks a guard process and then executes the command, with
+the pid that `Popen` has. The guard process waits until the starting process (not thread, as with PR_SET_PDEATHSIG) or the
+command has ended. If the starting process ended, even by SIGKILL, the command gets SIGTERM and, after `GRACE_SECONDS`, SIGKILL.
+Then the guard process kills what the command left in its session.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ def spawn(
 
 
 def end(process: subprocess.Popen[Any], grace_seconds: float) -> bool:
-    """SIGTERM, then SIGKILL if it is still there after the grace; true if SIGTERM was enough."""
+    """Stop a process with SIGTERM, and with SIGKILL after `grace_seconds`; return whether SIGTERM was enough."""
     if process.poll() is not None:
         return True
     process.terminate()
@@ -54,13 +53,13 @@ def _wait_for_either(starter: int, command: int) -> None:
     """Return when one of the two processes has ended."""
     if hasattr(os, "pidfd_open"):
         try:
-            watched = [os.pidfd_open(starter), os.pidfd_open(command)]
+            pidfds = [os.pidfd_open(starter), os.pidfd_open(command)]
         except ProcessLookupError:
             return
         except OSError:  # a kernel before 5.3, or a sandbox that forbids the call
             pass
         else:
-            select.select(watched, [], [])
+            select.select(pidfds, [], [])
             return
     while _alive(starter) and os.getppid() == command:
         time.sleep(POLL_SECONDS)
@@ -91,11 +90,11 @@ def _watch(starter: int, command: int) -> None:
 
 
 def session_of(leader: int) -> list[int]:
-    """The running processes in the session that `leader` led, without the caller; they may be in other process groups."""
+    """The running processes of the session of `leader`, without the caller; they may be in other process groups."""
     found = []
     for entry in Path("/proc").glob("[0-9]*"):
         try:
-            # pid (name) state ppid pgrp session …; the name may hold spaces and brackets
+            # pid (name) state ppid pgrp session …; the name may contain spaces and brackets
             state, *fields = (entry / "stat").read_text().rpartition(")")[2].split()
             session = int(fields[2])
         except (OSError, ValueError, IndexError):
@@ -108,13 +107,13 @@ def session_of(leader: int) -> list[int]:
 def _main() -> None:
     starter, command = int(sys.argv[1]), sys.argv[2:]
     if os.getppid() != starter:
-        sys.exit("the process that wanted this command has already ended")
+        sys.exit("the process that started this command has already ended")
     me = os.getpid()
     if os.fork() == 0:
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # it ends with the command, not before
-        nothing = os.open(os.devnull, os.O_RDWR)
-        for stream in (0, 1, 2):  # a pipe held open here would hide the command's end from its reader
-            os.dup2(nothing, stream)
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the guard process ends after the command
+        null = os.open(os.devnull, os.O_RDWR)
+        for stream in (0, 1, 2):  # an open pipe would hide the end of the command from its reader
+            os.dup2(null, stream)
         try:
             _watch(starter, me)
         finally:

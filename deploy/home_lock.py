@@ -1,4 +1,4 @@
-"""One of `make run`, `make demo` and `make up` at a time uses a `TRACE_HOME`: they share Airflow's database and its logs."""
+"""The lock of `TRACE_HOME`: one of `make run`, `make demo` and `make up` at a time, as they share Airflow's database and logs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import IO
 from deploy import child_process
 from spark_jobs.process.file_lock import NAME_SECONDS, Holder, LockedError, holder, locked, processes_with
 
-# The child processes of a killed holder get GRACE_SECONDS to end by themselves.
+# The child processes of a killed holder have GRACE_SECONDS to end by themselves.
 LEFT_OVER_SECONDS = child_process.GRACE_SECONDS + 10
 
 
@@ -26,20 +26,20 @@ def lock_file(home: Path) -> Path:
 
 
 def user_of(home: Path) -> Holder | None:
-    """The command that uses the folder, or that left processes in it; None: nobody does."""
+    """The command that uses the folder, or that left processes in it; None if there is none."""
     return holder(lock_file(home))
 
 
 @contextmanager
 def used_by(command: str, home: Path, say: Callable[[str], None] = print) -> Iterator[IO[str]]:
-    """Use the folder alone; gives the open lock file, for child processes to hold as well (`pass_fds`).
+    """Hold the lock within the block; yield the open lock file, for child processes to inherit (`pass_fds`).
 
-    What a killed command left running is ended first.
+    Processes that a killed command left are ended first.
 
     Args:
-        command: what the user typed, such as `make run`.
+        command: as the user typed it, such as `make run`.
         home: `TRACE_HOME`.
-        say: prints a line for the user.
+        say: prints a line.
 
     Raises:
         HomeInUseError: another command uses it.
@@ -53,22 +53,22 @@ def used_by(command: str, home: Path, say: Callable[[str], None] = print) -> Ite
 
 
 def in_use(by: Holder, home: Path) -> str:
-    """What to tell the user who wants the folder, too."""
+    """The message for a second command that needs the folder."""
     end_it = "run `make down`" if by.command == "make up" else "wait for it, or end it with Ctrl-C"
     return f"{by} is using {home}: {end_it}"
 
 
 def end_left_over(home: Path, say: Callable[[str], None] = print) -> None:
-    """Wait for the processes of a command that was killed, and kill those that do not end; others are not touched."""
+    """Wait until the processes of a killed command end, and kill those that do not. Other processes are not touched."""
     by = user_of(home)
     if by is None or by.is_alive:
         return
     time.sleep(
         NAME_SECONDS
-    )  # another command may just have taken the lock, and not have written its name yet
+    )  # another command may have acquired the lock just now, and not written its name yet
     if user_of(home) != by or not (sessions := _sessions(home)):
         return
-    say(f"{by} was killed; ending the processes that it left: {', '.join(map(str, _members(sessions)))}")
+    say(f"{by} was killed; ending its remaining processes: {', '.join(map(str, _members(sessions)))}")
     until = time.monotonic() + LEFT_OVER_SECONDS
     while (left := _members(sessions)) and time.monotonic() < until:
         time.sleep(0.2)
@@ -82,7 +82,7 @@ def end_left_over(home: Path, say: Callable[[str], None] = print) -> None:
 
 
 def _sessions(home: Path) -> set[int]:
-    """Of the processes that hold the lock. `child_process` gives each command a session of its own."""
+    """The sessions of the processes that hold the lock; `child_process` starts each command in a session of its own."""
     found = set()
     for pid in processes_with(lock_file(home)):
         with suppress(ProcessLookupError):

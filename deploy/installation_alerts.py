@@ -1,6 +1,6 @@
-"""The alerts of `make up` about itself: components that die, a watchdog that is silent, a disk that is full.
+"""The alerts of `make up` about itself: components that fail, a silent watchdog, a full disk.
 
-They use neither the lake nor Airflow. They are kept in memory, and in a file where it can be written.
+They need neither the lake nor Airflow. They are stored in memory, and in a file if it can be written.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from spark_jobs.settings import Settings
 
 log = logging.getLogger(__name__)
 
-# At least so often, seconds, the checks are made and sinks that did not answer are asked again.
+# Maximum interval of the checks and of retries of notifications, seconds.
 ROUND_SECONDS = 30.0
-# Alertmanager is sent the open alerts again when nobody has done so for so many intervals; it keeps them for three.
+# The open alerts are resent to Alertmanager after this many intervals without a resend; it keeps them for three.
 REMIND_INTERVALS = 1.5
 RESOLVED_KEPT = 20
-# The clock of the machine was set when it moved so much beside the monotonic one.
+# The system clock was set if it moved by more than this against the monotonic clock.
 CLOCK_SECONDS = 10.0
 
 
@@ -43,7 +43,7 @@ class Fault:
 
 
 class Store:
-    """Alerts in memory, and in a file as soon as it can be written."""
+    """Alerts in memory, and in a file if it can be written."""
 
     def __init__(self, file: Path):
         self.alerts = file_store.read(file)
@@ -51,7 +51,7 @@ class Store:
         self._is_saved = True
 
     def change(self, to: Callable[[list[Alert]], list[Alert]]) -> list[Alert]:
-        """As `file_store.change`; raises nothing."""
+        """As `file_store.change`, without exceptions."""
         after = to(self.alerts)
         over = [alert for alert in after if not alert.is_open]
         old = [a for a in over if set(a.opened_sent_to) <= set(a.resolved_sent_to)][:-RESOLVED_KEPT]
@@ -66,14 +66,14 @@ class Store:
             file_store.write(self._file, self.alerts)
         except OSError as error:
             if self._is_saved:
-                log.error("%s cannot be written, the alerts are kept in memory: %s", self._file, error)
+                log.error("%s cannot be written; the alerts are kept in memory: %s", self._file, error)
             self._is_saved = False
         else:
             self._is_saved = True
 
 
-class Changes:
-    """How long ago a file was last replaced, by the monotonic clock, as the machine's clock may jump."""
+class FileAge:
+    """The time since a file was last replaced, by the monotonic clock, as the system clock may jump."""
 
     def __init__(self, file: Path, age: float, now: float):
         self._file = file
@@ -87,7 +87,7 @@ class Changes:
         return now - self._since
 
     def forget(self) -> None:
-        """Take it for endlessly long ago, until the file is replaced again."""
+        """Let the age be infinite until the file is replaced again."""
         self._since = -math.inf
 
     def restart(self, now: float) -> None:
@@ -103,7 +103,7 @@ class Changes:
 
 
 class InstallationAlerts:
-    """Makes the checks of the installation and notifies the sinks, in a thread: `step` never waits for one.
+    """Runs the checks of the installation and notifies the sinks in a thread, so that `step` never blocks.
 
     Args:
         settings: the sinks, the limits, `TRACE_HOME`.
@@ -114,8 +114,8 @@ class InstallationAlerts:
         self._settings = settings
         self._interval = float(settings.alerts.interval_seconds)
         self._store = Store(settings.home / "supervisor" / "alerts.json")
-        self._sent = Changes(resend.file(settings), _age(resend.read(settings).sent_at), now)
-        self._watchdog = Changes(resend.last_run_file(settings), 0.0, now)
+        self._sent = FileAge(resend.file(settings), _age(resend.read(settings).sent_at), now)
+        self._watchdog = FileAge(resend.last_run_file(settings), 0.0, now)
         self._reminded = -math.inf
         self._unsent_seconds = 0.0
         self._next_reminder = now
@@ -130,25 +130,25 @@ class InstallationAlerts:
         return [alert for alert in self._store.alerts if alert.is_open]
 
     def watchdog_age(self, now: float) -> float:
-        """Seconds since the watchdog has run, or since it could."""
+        """Seconds since the last run of the watchdog, or since it could run."""
         return self._watchdog.age(now)
 
-    def watchdog_can_run_from(self, now: float) -> None:
-        """Airflow is ready: before that the watchdog's silence means nothing."""
+    def start_watchdog_timer(self, now: float) -> None:
+        """Airflow is ready: the watchdog can run from now on."""
         self._watchdog.restart(now)
 
     def step(self, now: float, components: Sequence[str], faults: Sequence[Fault], all_answer: bool) -> None:
-        """Start a round where one is due; at once where the faults are others than before.
+        """Start a round of checks if one is due, or if the faults have changed.
 
         Args:
             now: monotonic time, seconds.
             components: all names.
-            faults: of the components that are at fault.
-            all_answer: every component is well now.
+            faults: of the faulty components.
+            all_answer: every component is healthy now.
         """
         self._unsent_seconds = min(self._sent.age(now), now - self._reminded)
         if self._clock_was_set(now):
-            # An Alertmanager on this machine has taken the open alerts for expired, or will keep them too long.
+            # An Alertmanager on this machine has expired the open alerts, or will keep them too long.
             self._next = self._next_reminder = now
             self._reminded, self._unsent_seconds = -math.inf, math.inf
             self._sent.forget()
@@ -169,19 +169,19 @@ class InstallationAlerts:
             (airflow_component, _of_components(components, faults)),
             (watchdog_silent, [_of_watchdog(silent, self._interval)]),
         ]
-        is_well = all_answer and silent <= REMIND_INTERVALS
-        self._round = self._pool.submit(self._make, now, found, not is_well, with_reminder)
+        is_healthy = all_answer and silent <= REMIND_INTERVALS
+        self._round = self._pool.submit(self._run_checks, now, found, not is_healthy, with_reminder)
 
     def _clock_was_set(self, now: float) -> bool:
-        """Since the last time that it was asked, by more than a few seconds."""
+        """Whether it was set by more than a few seconds since the last call."""
         before, self._epoch = self._epoch, time.time() - now
         return abs(self._epoch - before) > CLOCK_SECONDS
 
     def end(self) -> None:
-        """Let a round that is under way finish."""
+        """Wait until the current round has finished."""
         self._pool.shutdown(wait=True, cancel_futures=True)
 
-    def _make(
+    def _run_checks(
         self,
         now: float,
         found: list[tuple[Check, list[Measured]]],
@@ -191,7 +191,7 @@ class InstallationAlerts:
         try:
             if with_reminder:
                 self._remind(now)
-            # The watchdog looks after the disks as long as it can.
+            # The watchdog checks the disks while it runs.
             if with_disks or any(alert.check == disk.disk_space.name for alert in self.open):
                 found = [*found, (disk.disk_space, self._disks())]
             off = self._settings.checks.off
@@ -200,21 +200,21 @@ class InstallationAlerts:
             at = utc_now()
             at = max([at, *(a.known_at for a in self._store.alerts if a.known_at <= at + SKEW)])
             notify(self._store.change, evaluations, self._settings, at)
-        except Exception:  # whatever it is, the supervisor goes on, and so does the next round
+        except Exception:  # of any kind: the supervisor and the next round continue
             log.exception("the alerts of the installation could not be sent")
 
     def _remind(self, now: float) -> None:
-        """Send Alertmanager what the jobs and the watchdog have open, as none of them does."""
-        stands = list(resend.read(self._settings).alerts)
-        of_itself = file_store.read(resend.of_the_watchdog(self._settings))
-        stands += [alert for alert in of_itself if alert.is_open and alert.announced]
-        if not remind(stands, self._settings).undelivered:
+        """Resend the open alerts of the jobs and the watchdog to Alertmanager, as they do not."""
+        standing = list(resend.read(self._settings).alerts)
+        of_itself = file_store.read(resend.watchdog_alerts_file(self._settings))
+        standing += [alert for alert in of_itself if alert.is_open and alert.announced]
+        if not remind(standing, self._settings).undelivered:
             self._reminded = now
-            if stands:
-                log.warning("sent Alertmanager %d open alerts again, as no job does", len(stands))
+            if standing:
+                log.warning("resent %d open alerts to Alertmanager, as no job does", len(standing))
 
     def _disks(self) -> list[Measured]:
-        """Without those that are an open alert of the watchdog."""
+        """The disks, without those that have an open alert of the watchdog."""
         settings = self._settings
         history = disk.read_history(disk.history_file(settings))
         measured = disk.measure(disk.disks(settings), history, utc_now())
@@ -248,7 +248,7 @@ def _of_watchdog(silent: float, interval: float) -> Measured:
 
 
 def _age(at: datetime | None) -> float:
-    """Seconds since then; endless where it is not known or in the future."""
+    """Seconds since then; infinite if it is unknown or in the future."""
     if at is None or (age := (datetime.now(UTC) - at).total_seconds()) < 0:
         return math.inf
     return age

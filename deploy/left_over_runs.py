@@ -1,6 +1,6 @@
-"""Fail the runs that `airflow dags test` left unfinished when it was killed; a scheduler would resume them.
+"""Mark the unfinished runs of a killed `airflow dags test` as failed; a scheduler would resume them.
 
-Runs with Airflow's environment, while no `make run` is under way.
+It needs Airflow's environment, and no `make run` may be running.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from sqlalchemy import or_, select, update
 
 
 def fail() -> list[str]:
-    """Mark them, and their tasks, as failed without any callback; returns `<dag id>/<run id>` of each."""
+    """Mark them and their tasks as failed, without callbacks; return `<dag id>/<run id>` of each."""
     with create_session() as session:
         runs = session.scalars(
             select(DagRun).where(
@@ -43,4 +43,4 @@ def fail() -> list[str]:
 
 if __name__ == "__main__":
     for name in fail():
-        print(f"marked as failed: {name}, which `make run` or `make demo` left when it was ended")
+        print(f"marked as failed: {name}, an unfinished run of `make run` or `make demo`")

@@ -1,4 +1,4 @@
-"""What is verified before Airflow starts, so that a wrong setting is one line and not a failed DAG run."""
+"""Checks before Airflow starts, so that a wrong setting is one line and not a failed DAG run."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ DEADLINE_SECONDS = 6.0
 
 
 def exit_if_wrong_lake(settings: Settings) -> None:
-    """End where the lake is not the one that the settings mean; a catalog that is away is for the jobs to report.
+    """End the program if the lake is not the one of the settings. An unreachable catalog is reported by the jobs.
 
     Raises:
-        SystemExit: it is another lake, or a copy; the message says what to do.
+        SystemExit: it is another lake, or a copy; the message has the remedy.
     """
     from spark_jobs.lake.catalog import lake
     from spark_jobs.lake.identity import WrongLakeError
@@ -29,11 +29,11 @@ def exit_if_wrong_lake(settings: Settings) -> None:
 def exit_if_unreadable(settings: Settings) -> None:
     """Read a message of every queue of every cluster, and print one line per failure, within `DEADLINE_SECONDS`.
 
-    A run goes on while at least one cluster can be read: the others fail alone. A cluster whose credentials are in an Airflow
+    A run continues if at least one cluster can be read; the others fail alone. A cluster whose credentials are in an Airflow
     connection is not queried, as only Airflow's tasks can read them.
 
     Raises:
-        SystemExit: no cluster can be read; the message says what, where and what to do.
+        SystemExit: no cluster can be read; the message has the cause, the place and the remedy.
     """
     from spark_jobs.checks.brokers import query
 

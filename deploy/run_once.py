@@ -1,7 +1,6 @@
-"""Run the DAGs once on this machine, without an Airflow server: what `make demo` and `make run` do.
+"""Run the DAGs once on this machine, without an Airflow server, for `make demo` and `make run`.
 
-`python -m deploy.run_once --namesrv host:port` is `make run`: the user's own cluster, everything
-else below `$TRACE_HOME`.
+`python -m deploy.run_once --namesrv host:port` is `make run`: it reads that cluster and writes below `$TRACE_HOME`.
 """
 
 from __future__ import annotations
@@ -22,22 +21,22 @@ from spark_jobs.settings import Settings, load_settings
 
 log = logging.getLogger(__name__)
 DAGS = ("trace_ingest", "trace_marts")
-STOPPED = "stopped in the middle: nothing is lost, the next run goes on from what is published"
+STOPPED = "stopped: nothing is lost, the next run continues from the last commit"
 
 
 def run(settings: Settings, lock: IO[str]) -> None:
-    """Run each DAG once with `airflow dags test`, its log below `$TRACE_HOME/logs`, and show the marts.
+    """Run each DAG once with `airflow dags test`, and print the marts. The logs are below `$TRACE_HOME/logs`.
 
-    They are built and shown even where a cluster or queue failed: with what was read of the others.
+    The marts are built and printed even if a cluster or queue failed, from the data of the others.
 
     Args:
         settings: the clusters and `TRACE_HOME`.
-        lock: of `TRACE_HOME` (`home_lock.used_by`); Airflow holds it as well, until it has ended.
+        lock: of `TRACE_HOME` (`home_lock.used_by`); Airflow inherits it.
 
     Raises:
         SystemExit: a DAG run failed; the message names its log and shows the end.
     """
-    from deploy import show  # it loads pyiceberg, which the supervisor of `make up` has no use for
+    from deploy import show  # it imports pyiceberg, which the supervisor of `make up` does not need
 
     environment, logs = prepare(settings), settings.home / "logs"
     failed = [message for dag in DAGS if (message := _run_dag(dag, logs, environment, lock))]
@@ -47,7 +46,7 @@ def run(settings: Settings, lock: IO[str]) -> None:
 
 
 def _run_dag(dag: str, logs: Path, environment: dict[str, str], lock: IO[str]) -> str | None:
-    """Run one DAG; returns what to say of a failure."""
+    """Run one DAG; return the message of a failure, or None."""
     logs.mkdir(parents=True, exist_ok=True)
     log = logs / f"{dag}.log"
     print(f"airflow dags test {dag}  (log: {log})", flush=True)
@@ -62,7 +61,7 @@ def _run_dag(dag: str, logs: Path, environment: dict[str, str], lock: IO[str]) -
 
 
 def _supervised(command: list[str], environment: dict[str, str], out: IO[str], lock: IO[str]) -> int:
-    """Run a command that takes everything it started with it, however it or this process ends."""
+    """Run a command; all that it started ends with it and with this process. Return the exit code."""
     process = child_process.spawn(
         command, env=environment, stdout=out, stderr=subprocess.STDOUT, pass_fds=(lock.fileno(),)
     )
@@ -73,16 +72,18 @@ def _supervised(command: list[str], environment: dict[str, str], out: IO[str], l
 
 
 def stopped() -> NoReturn:
-    """Say so, and exit as a command does that Ctrl-C ended."""
+    """Print `STOPPED`, and exit with the code of Ctrl-C."""
     print(STOPPED, file=sys.stderr)
     sys.exit(130)
 
 
 def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--namesrv", help="host:port, several with ;  (none: the clusters in the settings)")
-    parser.add_argument("--topic", help="trace topics, several with a comma")
-    parser.add_argument("--cluster", default="default", help="the name that the cluster gets in the tables")
+    parser.add_argument(
+        "--namesrv", help="host:port, separated by ;  (default: the clusters in the settings)"
+    )
+    parser.add_argument("--topic", help="trace topics, separated by commas")
+    parser.add_argument("--cluster", default="default", help="name of the cluster in the tables")
     parser.add_argument("--credentials-env", help="prefix of the variables with access and secret key")
     args = parser.parse_args(argv)
     given: dict[str, Any] = {}
@@ -96,7 +97,7 @@ def main(argv: list[str] | None = None) -> None:
         given = {"clusters": [cluster | topics]}
     settings = load_settings(**given)
     if not settings.clusters:
-        sys.exit("say which cluster: make run NAMESRV=host:port, or name a settings file in TRACE_SETTINGS")
+        sys.exit("no cluster is given: make run NAMESRV=host:port, or name a settings file in TRACE_SETTINGS")
     keep_private(settings.home)
     exit_if_wrong_lake(settings)
     exit_if_unreadable(settings)

@@ -1,4 +1,4 @@
-"""What `make up` runs in the background: Airflow's components under a supervisor, their alerts, and the state of both."""
+"""The background process of `make up`: Airflow's components under a supervisor, their alerts, logs and state."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ import httpx
 from deploy import child_process
 from deploy.airflow_components import Airflow, Heartbeats, password_of
 from deploy.installation_alerts import Fault, InstallationAlerts
-from deploy.supervisor import Component, Patience, Supervisor
+from deploy.supervisor import Component, Supervisor, Timeouts
 from spark_jobs.settings import PROJECT, Settings
 
 log = logging.getLogger(__name__)
 
-# For the components, and for the first reading of all DAG files after that.
+# Timeouts for the start of the components, and for the first parsing of all DAG files after that.
 START_SECONDS = 240.0
 PARSE_SECONDS = 120.0
 STEP_SECONDS = 1.0
@@ -32,18 +32,16 @@ ROTATE_SECONDS = 60.0
 
 
 class Service:
-    """Supervises the components until it is ended.
-
-    Nothing that cannot be written or asked ends it: it logs that, if it can, and goes on.
+    """Supervises the components until the process is stopped. It logs errors and continues.
 
     Args:
-        settings: the sinks and limits of the alerts, `TRACE_HOME`.
+        settings: sinks, limits of the alerts, `TRACE_HOME`.
         url: of the api-server.
         environment: of the components.
         components: in the order of their start.
-        patience: of the supervisor.
-        lock: an open file that the components hold as well.
-        say: publishes the state; may raise OSError.
+        timeouts: of the supervisor.
+        lock: descriptor of an open file that the components inherit.
+        write_state: saves the state; raises OSError.
     """
 
     def __init__(
@@ -52,18 +50,18 @@ class Service:
         url: str,
         environment: dict[str, str],
         components: Sequence[Component],
-        patience: Patience,
+        timeouts: Timeouts,
         lock: int,
-        say: Callable[[dict[str, Any]], None],
+        write_state: Callable[[dict[str, Any]], None],
     ):
-        self._url, self._environment, self._lock, self._say = url, environment, lock, say
+        self._url, self._environment, self._lock, self._write_state = url, environment, lock, write_state
         self._logs = settings.home / "airflow" / "components"
         self._heartbeats = Heartbeats(Airflow(url, timeout=5))
-        self._supervisor = Supervisor(components, self._start, self._heartbeats.health, patience)
+        self._supervisor = Supervisor(components, self._start, self._heartbeats.health, timeouts)
         self._alerts = InstallationAlerts(settings, time.monotonic())
-        self._schedules = Schedules(url, settings.home / "airflow")
+        self._dags = Dags(url, settings.home / "airflow")
         self._is_ready = False
-        self._can_say = True
+        self._is_state_written = True
         self._next_rotation = 0.0
 
     def __enter__(self) -> Self:
@@ -74,22 +72,22 @@ class Service:
         self._supervisor.end()
         self._alerts.end()
 
-    def hurry(self) -> None:
-        """Restart at once what waits for its next attempt."""
-        self._supervisor.hurry()
+    def restart_now(self) -> None:
+        """Start all waiting components now."""
+        self._supervisor.restart_now()
 
     def run(self) -> None:
-        """Supervise without end.
+        """Supervise until the process is stopped.
 
         Raises:
-            RuntimeError: Airflow did not get ready in the first place.
+            RuntimeError: Airflow did not become ready.
         """
         started = time.monotonic()
         while True:
             try:
                 self._step(time.monotonic())
-            except Exception:  # whatever it is, the components need their supervisor
-                log.exception("the supervisor goes on after an error")
+            except Exception:  # of any kind: the components need their supervisor
+                log.exception("the supervisor continues after an error")
             if not self._is_ready:
                 self._give_up_after(time.monotonic() - started)
             time.sleep(STEP_SECONDS)
@@ -98,24 +96,24 @@ class Service:
         supervisor = self._supervisor
         self._rotate_logs(now)
         supervisor.step(now)
-        if not self._is_ready and supervisor.is_ready and self._schedules.started():
+        if not self._is_ready and supervisor.is_ready and self._dags.unpaused():
             self._is_ready = True
-            self._alerts.watchdog_can_run_from(now)
-            log.info("ready: all components answer, and the DAGs are on their schedule")
+            self._alerts.start_watchdog_timer(now)
+            log.info("ready: all components answer, and the DAGs are unpaused")
         faults = [
             Fault(
                 each.name,
-                each.deaths,
+                each.failures,
                 f"{each.describe(now)}; {each.last_end or 'it does not answer'}; log: {self._log_of(each.component)}",
             )
-            for each in supervisor.watched.values()
-            if each.faulty
+            for each in supervisor.states.values()
+            if each.is_faulty
         ]
-        self._alerts.step(now, list(supervisor.watched), faults, supervisor.is_ready)
+        self._alerts.step(now, list(supervisor.states), faults, supervisor.is_ready)
         self._publish(now)
 
     def _publish(self, now: float) -> None:
-        said = {
+        state = {
             "serve": os.getpid(),
             "url": self._url,
             "ready": self._is_ready,
@@ -126,29 +124,29 @@ class Service:
                     "restarts": each.restarts,
                     "last_end": each.last_end,
                 }
-                for each in self._supervisor.watched.values()
+                for each in self._supervisor.states.values()
             },
             "watchdog_seconds": self._alerts.watchdog_age(now),
             "alerts": [f"{alert.identity}: {alert.description}" for alert in self._alerts.open],
         }
         try:
-            self._say(said)
-            self._can_say = True
+            self._write_state(state)
+            self._is_state_written = True
         except OSError as error:
-            if self._can_say:
+            if self._is_state_written:
                 log.error("the state could not be written: %s", error)
-            self._can_say = False
+            self._is_state_written = False
 
     def _give_up_after(self, seconds: float) -> None:
-        for each in self._supervisor.watched.values():
-            if each.faulty:
+        for each in self._supervisor.states.values():
+            if each.is_faulty:
                 log_of_it = self._log_of(each.component)
                 raise RuntimeError(
                     f"Airflow's {each.name} {each.last_end or 'does not answer'}: see {log_of_it}"
                 )
         if seconds > START_SECONDS + PARSE_SECONDS:
             raise RuntimeError(
-                f"Airflow was not ready after {seconds:.0f} s: {self._schedules.missing()}see {self._logs}"
+                f"Airflow was not ready after {seconds:.0f} s: {self._dags.missing()}see {self._logs}"
             )
 
     def _start(self, component: Component) -> subprocess.Popen[Any]:
@@ -201,8 +199,8 @@ def rotate(file: Path) -> None:
     os.truncate(file, 0)
 
 
-class Schedules:
-    """Starts the schedule of every DAG of the project, once all of them are parsed."""
+class Dags:
+    """Unpauses all DAGs of the project, once all of them are parsed."""
 
     def __init__(self, url: str, home: Path):
         self._airflow = Airflow(url)
@@ -210,8 +208,8 @@ class Schedules:
         self._expected = {file.stem for file in (PROJECT / "dags").glob("*.py")}
         self._found: set[str] = set()
 
-    def started(self) -> bool:
-        """Try to; false as long as a DAG is missing or the API does not answer."""
+    def unpaused(self) -> bool:
+        """Unpause them; return false while a DAG is missing or the API does not answer."""
         try:
             self._airflow.log_in(self._password)
             self._found = self._airflow.dags()
@@ -220,11 +218,11 @@ class Schedules:
             for dag_id in sorted(self._expected):
                 self._airflow.unpause(dag_id)
         except httpx.HTTPError as error:
-            log.warning("the DAGs cannot be started yet: %s", type(error).__name__)
+            log.warning("the DAGs cannot be unpaused yet: %s", type(error).__name__)
             return False
         return True
 
     def missing(self) -> str:
-        """In words, with a separator; empty where none is."""
+        """The DAGs that were not parsed, for a message; empty if there are none."""
         missing = sorted(self._expected - self._found)
         return f"DAGs that were not parsed: {', '.join(missing)}; " if missing else ""

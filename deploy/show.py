@@ -1,4 +1,4 @@
-"""Print the three marts that `make run` and `make demo` end with, read with pyiceberg."""
+"""Print three marts at the end of `make run` and `make demo`, read with pyiceberg."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from spark_jobs.lake.offsets import CHANGE_SEQ
 from spark_jobs.lake.tables import EVENTS
 from spark_jobs.settings import Settings
 
-# Wide enough for a row of a mart, whatever the terminal says: a wrapped table cannot be read.
+# Wide enough for a row of a mart: a wrapped table cannot be read.
 _console = Console(width=140, highlight=False)
 
 SUCCESS = ["consumer_group", "topic", "hour", "attempts", "succeeded", "exception"]
@@ -28,17 +28,17 @@ ORPHANS = ["cause", "is_orphan", "topic", "expected_group"]
 
 
 def rows(settings: Settings, table: str, *columns: str, cluster: str | None = None) -> pa.Table:
-    """A table of the lake, of one cluster or all; all columns when none is named."""
+    """A table of the lake, of one cluster or of all, with the named columns or all."""
     condition = f"cluster == '{cluster}'" if cluster else AlwaysTrue()
     return lake(settings).load_table(table).scan(condition, selected_fields=columns or ("*",)).to_arrow()
 
 
 def marts(settings: Settings) -> None:
-    """Print the three marts that the project is named for, of every configured cluster."""
+    """Print consume success, send latency and orphans of every configured cluster."""
     if not summary_with(settings, EVENTS, CHANGE_SEQ).get(CHANGE_SEQ, "0").strip("0"):
         _console.print(
-            "no trace records were read, so there are no marts yet: see that message trace is on in the clients "
-            "(enableMsgTrace) and on a broker (traceTopicEnable=true), and that TOPIC names the trace topic"
+            "no trace records were read, so there are no marts yet. Check that message trace is on in the clients "
+            "(enableMsgTrace) and on a broker (traceTopicEnable=true), and that TOPIC is the trace topic"
         )
         return
     try:

@@ -1,8 +1,7 @@
-"""`make up`, `make down`, `make status`: Airflow with the DAGs on their schedule, on this machine, until told to stop.
+"""`make up`, `make down`, `make status`: Airflow with the DAGs on their schedule, on this machine, until `make down`.
 
-A process in the background (`serve`) supervises the components: it restarts those that end or hang, and alerts. It holds
-the lock of `TRACE_HOME` as long as it lives, and so do the components: after `kill -9` of it the lock tells which processes
-are left.
+A background process (`serve`) supervises the components: it restarts those that end or hang, and sends alerts. It holds the
+lock of `TRACE_HOME`, and the components inherit it: after `kill -9` of `serve` the lock identifies the processes that are left.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from deploy.airflow_components import PASSWORDS, USER
 from deploy.airflow_environment import fail_left_over_runs, prepare
 from deploy.preflight import exit_if_wrong_lake
 from deploy.service import START_SECONDS, Service
-from deploy.supervisor import Patience
+from deploy.supervisor import Timeouts
 from spark_jobs.alerts import file_store
 from spark_jobs.alerts.sinks import sink
 from spark_jobs.process.file_lock import Holder
@@ -34,12 +33,12 @@ from spark_jobs.process.home import keep_private
 from spark_jobs.settings import Settings, load_settings
 
 UP = "make up"
-# `serve` writes its state every second or two; one that has not for so long hangs.
+# `serve` writes its state every second or two; without a write for this time it hangs.
 HUNG_SECONDS = 60.0
-# The file has so much room, for when the disk has none.
+# The size of the state file: it can be overwritten in place on a full disk.
 STATE_BYTES = 16 * 1024
-# The components get some seconds to end, their guard processes GRACE_SECONDS; after that there is a fault.
-DOWN_SECONDS = Patience().stop + child_process.GRACE_SECONDS + 30
+# Time for the components and then for their guard processes to end.
+DOWN_SECONDS = Timeouts().stop + child_process.GRACE_SECONDS + 30
 log = logging.getLogger(__name__)
 _console = Console(highlight=False, soft_wrap=True)
 
@@ -49,11 +48,11 @@ def _say(line: str) -> None:
 
 
 class State:
-    """What `serve` says of itself, below `$TRACE_HOME/airflow`.
+    """The state of `serve`, in a file below `$TRACE_HOME/airflow`.
 
     Attributes:
         home: Airflow's home.
-        log: what `serve` logs.
+        log: the log of `serve`.
     """
 
     def __init__(self, settings: Settings):
@@ -63,21 +62,21 @@ class State:
         self._file = self.home / "up.json"
 
     def user(self) -> Holder | None:
-        """The command that uses `TRACE_HOME`; None: none does."""
+        """The command that uses `TRACE_HOME`; None if there is none."""
         return home_lock.user_of(self._trace_home)
 
     def supervisor(self) -> int | None:
-        """The pid of the `serve` that runs; None where none does."""
+        """The pid of the running `serve`; None if there is none."""
         user = self.user()
         return user.pid if user is not None and user.command == UP and user.is_alive else None
 
-    def write(self, said: dict[str, Any]) -> None:
-        """Replace what was said; on a full disk in place, in the room that the file has.
+    def write(self, state: dict[str, Any]) -> None:
+        """Replace the state; on a full disk overwrite the file in place.
 
         Raises:
-            OSError: it could not be written in either way.
+            OSError: neither was possible.
         """
-        text = json.dumps(said | {"at": time.time()}).ljust(STATE_BYTES)
+        text = json.dumps(state | {"at": time.time()}).ljust(STATE_BYTES)
         try:
             file_store.replace_text(self._file, text)
         except OSError:
@@ -85,25 +84,25 @@ class State:
                 file.write(text)
 
     def read(self) -> dict[str, Any]:
-        """What the `serve` that runs wrote last; empty where none runs, or it has written nothing yet."""
+        """The last state of the running `serve`; empty if none runs, or it has not written it yet."""
         try:
-            said = json.loads(self._file.read_text())
+            status = json.loads(self._file.read_text())
         except (FileNotFoundError, ValueError):
             return {}
         pid = self.supervisor()
-        return said if pid is not None and said.get("serve") == pid else {}
+        return status if pid is not None and status.get("serve") == pid else {}
 
     def silent_seconds(self) -> float:
-        """How old what was written last is, by the machine's clock; 0 where nothing was."""
+        """The age of the state by the system clock; 0 if there is none."""
         return max(0.0, time.time() - self.read().get("at", time.time()))
 
 
 def serve(settings: Settings, port: int) -> None:
-    """Run the components until SIGTERM comes.
+    """Run the components until SIGTERM.
 
     Raises:
         HomeInUseError: another command uses `TRACE_HOME`.
-        RuntimeError: the port is taken, or Airflow did not get ready; the message names the logs.
+        RuntimeError: the port is taken, or Airflow did not become ready; the message names the logs.
     """
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     state = State(settings)
@@ -114,25 +113,27 @@ def serve(settings: Settings, port: int) -> None:
         fail_left_over_runs(environment)
         url, environment, components = airflow_components.components(environment, port)
         with Service(
-            settings, url, environment, components, Patience(), lock.fileno(), state.write
+            settings, url, environment, components, Timeouts(), lock.fileno(), state.write
         ) as service:
-            signal.signal(signal.SIGUSR1, lambda *_: service.hurry())
+            signal.signal(signal.SIGUSR1, lambda *_: service.restart_now())
             service.run()
 
 
 def up(settings: Settings, port: int) -> int:
-    """Start `serve` and wait until all is healthy, or repair what is not; returns an exit code.
+    """Start `serve` and wait until all components are healthy, or restart those that are not; return an exit code.
 
     Raises:
-        SystemExit: the lake is not the one that the settings mean.
+        SystemExit: the lake is not the one of the settings.
     """
     exit_if_wrong_lake(settings)
     state = State(settings)
     if state.supervisor() is not None:
         if state.silent_seconds() < HUNG_SECONDS:
-            return _repaired(state)
+            return _restart_unhealthy(state)
         pid = state.supervisor()
-        _say(f"the supervisor (pid {pid}) has done nothing for {state.silent_seconds():.0f} s: killing it")
+        _say(
+            f"the supervisor (pid {pid}) has not written its state for {state.silent_seconds():.0f} s: killing it"
+        )
         os.kill(pid, signal.SIGKILL)  # type: ignore[arg-type]
         _wait_for_end(state, pid)
     elif (user := state.user()) is not None and user.is_alive:
@@ -145,7 +146,7 @@ def up(settings: Settings, port: int) -> int:
     for line in sink.missing(settings.alerts):
         _say(f"warning: {line}")
     state.log.parent.mkdir(parents=True, exist_ok=True)
-    _say(f"starting Airflow on 127.0.0.1:{port}; its first start takes a minute or two (log: {state.log})")
+    _say(f"starting Airflow on 127.0.0.1:{port}; the first start takes 1 to 2 minutes (log: {state.log})")
     with state.log.open("a") as out:
         log_size = out.tell()
         process = subprocess.Popen(
@@ -164,10 +165,10 @@ def up(settings: Settings, port: int) -> int:
                 return 1
             time.sleep(0.5)
     except KeyboardInterrupt:
-        _say("stopping what was started")
+        _say("stopping the components")
         child_process.end(process, DOWN_SECONDS)
         home_lock.end_left_over(settings.home, _say)
-        _say("stopped: nothing of `make up` runs")
+        _say("stopped: no process of `make up` runs")
         return 130
     _say(f"up: {state.read()['url']}")
     _say(f"log in as {USER} with the password in {state.home / PASSWORDS}")
@@ -175,35 +176,35 @@ def up(settings: Settings, port: int) -> int:
     return 0
 
 
-def _repaired(state: State) -> int:
-    """Have the supervisor restart now what does not run, and wait until all of it does; returns an exit code."""
-    said = state.read()
-    if not said.get("ready"):
-        _say(f"up already: just starting; see `make status`, `make down` (log: {state.log})")
+def _restart_unhealthy(state: State) -> int:
+    """Make the supervisor restart unhealthy components now, and wait until they are healthy; return an exit code."""
+    status = state.read()
+    if not status.get("ready"):
+        _say(f"already starting; see `make status`, `make down` (log: {state.log})")
         return 0
-    wrong = _unwell(said)
+    wrong = _unhealthy(status)
     if not wrong:
-        _say(f"up already: {said['url']}; see `make status`, `make down`")
+        _say(f"already up: {status['url']}; see `make status`, `make down`")
         return 0
     for name, component in wrong.items():
         _say(f"{name}: {component['state']} (its last process: {component['last_end']}); restarting it")
-    os.kill(said["serve"], signal.SIGUSR1)
+    os.kill(status["serve"], signal.SIGUSR1)
     until = time.monotonic() + START_SECONDS
-    while (wrong := _unwell(state.read())) and time.monotonic() < until:
+    while (wrong := _unhealthy(state.read())) and time.monotonic() < until:
         time.sleep(0.5)
     if wrong or not state.read():
         _say(f"{', '.join(wrong)} did not start: read the log in {state.log.parent}")
         return 1
-    _say(f"up again: {said['url']}")
+    _say(f"up again: {status['url']}")
     return 0
 
 
-def _unwell(said: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    return {name: of for name, of in said.get("components", {}).items() if of["state"] != "healthy"}
+def _unhealthy(state: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    return {name: of for name, of in state.get("components", {}).items() if of["state"] != "healthy"}
 
 
 def down(settings: Settings) -> int:
-    """End `serve` and with it all that it started; returns an exit code."""
+    """Stop `serve` and all that it started; return an exit code."""
     state = State(settings)
     user = state.user()
     if user is None or user.command != UP:
@@ -219,7 +220,7 @@ def down(settings: Settings) -> int:
             _wait_for_end(state, pid)
     home_lock.end_left_over(settings.home, _say)
     if (user := state.user()) is not None:
-        _say(f"something of {user} does not end: `fuser -v {home_lock.lock_file(settings.home)}` names it")
+        _say(f"processes of {user} do not end: `fuser -v {home_lock.lock_file(settings.home)}` shows them")
         return 1
     _say("down")
     return 0
@@ -232,33 +233,33 @@ def _wait_for_end(state: State, pid: int | None) -> None:
 
 
 def status(settings: Settings) -> int:
-    """Show what runs; returns 0 where all is well, 1 where something is not, 3 where nothing runs."""
+    """Show the components; return 0 if all is healthy, 1 if something is not, 3 if nothing runs."""
     state = State(settings)
     if state.supervisor() is None:
         user = state.user()
-        left = f"; processes that {user} left still run" if user is not None and user.command == UP else ""
+        left = f"; processes of {user} still run" if user is not None and user.command == UP else ""
         _say(f"not up{left}; `make up` starts it")
         return 3
-    said = state.read()
-    if not said:
+    status = state.read()
+    if not status:
         _say(f"starting (log: {state.log})")
         return 1
     table = Table("component", "process", "state", "restarts", "last end")
-    for name, of in said["components"].items():
+    for name, of in status["components"].items():
         table.add_row(name, str(of["pid"] or "-"), of["state"], str(of["restarts"]), of["last_end"] or "-")
-    _say(f"Airflow at {said['url']}; logs: {state.log.parent}")
+    _say(f"Airflow at {status['url']}; logs: {state.log.parent}")
     _console.print(table)
-    _say(f"the watchdog last ran {said['watchdog_seconds'] / 60:.1f} minutes ago")
-    for alert in said["alerts"]:
+    _say(f"the watchdog last ran {status['watchdog_seconds'] / 60:.1f} minutes ago")
+    for alert in status["alerts"]:
         _say(f"alert: {alert}")
     if (seconds := state.silent_seconds()) > HUNG_SECONDS:
-        _say(f"all of this is {seconds:.0f} s old: the supervisor hangs; `make up` replaces it")
+        _say(f"this state is {seconds:.0f} s old: the supervisor hangs; `make up` replaces it")
         return 1
-    if wrong := _unwell(said):
-        _say(f"{', '.join(wrong)}: read the log; `make up` restarts it without waiting for the next attempt")
-    elif not said["ready"]:
+    if wrong := _unhealthy(status):
+        _say(f"{', '.join(wrong)}: read the log; `make up` restarts it now")
+    elif not status["ready"]:
         _say(f"starting: the DAGs are being parsed (log: {state.log})")
-    return 1 if wrong or said["alerts"] or not said["ready"] else 0
+    return 1 if wrong or status["alerts"] or not status["ready"] else 0
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -276,7 +277,7 @@ def main(argv: list[str] | None = None) -> int:
         case "status":
             return status(settings)
     logging.basicConfig(stream=sys.stdout, level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
-    logging.raiseExceptions = False  # a log that cannot be written ends nothing
+    logging.raiseExceptions = False  # a log that cannot be written is no reason to end
     logging.getLogger("httpx").setLevel(logging.WARNING)
     try:
         serve(settings, args.port)

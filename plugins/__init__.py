@@ -1,1 +1,1 @@
-"""What Airflow knows of the warehouse: the connection type `rocketmq`, its hook, a sensor, pages and a link."""
+"""Airflow extensions: the connection type `rocketmq`, its hook, a sensor, pages and a link."""

@@ -1,4 +1,4 @@
-"""How a task of Airflow gets the secrets of a cluster: from a connection, into the variables that the job reads."""
+"""The secrets of a cluster for an Airflow task: from a connection, into the variables that the job reads."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from spark_jobs.settings import Cluster
 
 
 def credentials(cluster: Cluster) -> dict[str, str]:
-    """Templates of the variables that hold the cluster's secrets; Airflow masks what comes of them.
+    """Templates of the variables with the cluster's secrets; Airflow masks their rendered values.
 
-    A connection that is not there leaves them empty: the job then says which secret it lacks, and does what needs none.
+    Without the connection they are empty: the job reports the missing secret, and continues with what needs none.
     """
     if not cluster.airflow_conn_id:
         return {}

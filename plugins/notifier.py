@@ -1,6 +1,6 @@
-"""Callbacks that make an alert of a task that failed, and resolve it when the task succeeds again.
+"""Callbacks that open an alert for a failed task, and resolve it when the task succeeds again.
 
-A task that is killed may never call them: then the watchdog tells that nothing is published any more.
+A killed task may never call them; then the watchdog alerts that nothing is published any more.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 
 class TraceAlertNotifier(BaseNotifier):
-    """Tells of a task through the same alerts and sinks as the checks; route `pipeline`, entity `<dag>/<task>`.
+    """Notifies of a task through the same alerts and sinks as the checks; route `pipeline`, entity `<dag>/<task>`.
 
     Args:
-        ended: what the callback that it is given to means.
+        ended: the event of the callback.
     """
 
     def __init__(self, ended: Literal["failed", "succeeded"], **kwargs: Any):
@@ -28,7 +28,7 @@ class TraceAlertNotifier(BaseNotifier):
         self.ended = ended
 
     def notify(self, context: Context) -> None:
-        # A DAG file is read every few seconds, and needs none of this.
+        # Airflow parses a DAG file every few seconds, which needs none of this.
         from spark_jobs.alerts import tasks
         from spark_jobs.settings import Settings
 
@@ -39,21 +39,23 @@ class TraceAlertNotifier(BaseNotifier):
             parts.append(error if isinstance(error, str) and len(error) < 40 else type(error).__name__)
         parts.append(f"its log: {getattr(ti, 'log_url', None) or 'in the UI'}")
         run_id, failed = f"{ti.dag_id}/{ti.run_id}", self.ended == "failed"
-        there = task_names(context["dag"])
-        tasks.ended(Settings(), task_name(ti), failed, ", ".join(parts), run_id, datetime.now(UTC), there)
+        existing = task_names(context["dag"])
+        tasks.task_ended(
+            Settings(), task_name(ti), failed, ", ".join(parts), run_id, datetime.now(UTC), existing
+        )
 
 
 def task_name(ti: Any) -> str:
-    """`<dag>/<task>`, and what the task was mapped to, if it was."""
+    """`<dag>/<task>`, with the map label of a mapped task."""
     name = f"{ti.dag_id}/{ti.task_id}"
     if (ti.map_index if ti.map_index is not None else -1) < 0:
         return name
-    # A task that was killed is told of by the DAG processor, where nothing is rendered.
+    # The DAG processor calls the callback of a killed task, and renders nothing.
     return f"{name}/{getattr(ti, 'rendered_map_index', None) or _label(ti.task, ti.map_index)}"
 
 
 def task_names(dag: Any) -> set[str]:
-    """`task_name` of all that the DAG has now; `<dag>/<task>/*` where only a run knows what the task is mapped to."""
+    """`task_name` of all tasks of the DAG; `<dag>/<task>/*` for a task whose mapping is known only in a run."""
     names = set()
     for task in dag.tasks:
         name, mapped = f"{dag.dag_id}/{task.task_id}", _mapped(task)
@@ -67,7 +69,7 @@ def task_names(dag: Any) -> set[str]:
 
 
 def _mapped(task: Any) -> list[dict[str, Any]] | None:
-    """The arguments by map index, where the DAG file lists them."""
+    """The arguments by map index, if the DAG file lists them."""
     value = getattr(getattr(task, "expand_input", None), "value", None)
     return value if isinstance(value, list) and all(isinstance(each, dict) for each in value) else None
 
@@ -79,11 +81,11 @@ def _label(task: Any, index: int) -> str:
     arguments = SimpleNamespace(**task.partial_kwargs | mapped[index])
     try:
         return task.get_template_env().from_string(task.map_index_template).render(task=arguments)
-    except UndefinedError:  # it asks for what only a run has
+    except UndefinedError:  # it uses a value that only a run has
         return str(index)
 
 
-# What a DAG puts into its default_args.
+# For the default_args of a DAG.
 CALLBACKS = {
     "on_failure_callback": TraceAlertNotifier("failed"),
     "on_success_callback": TraceAlertNotifier("succeeded"),

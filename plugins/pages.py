@@ -1,6 +1,6 @@
-"""Pages in Airflow's web server, to read only: what a DAG run has published, the open alerts, and their runbooks.
+"""Read-only pages in Airflow's web server: the snapshots of a DAG run, the open alerts, and their runbooks.
 
-Airflow mounts a plugin's app without asking who calls it, so each page asks Airflow's auth manager itself.
+Airflow mounts a plugin's app without authentication, so each page checks the access itself.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from spark_jobs.settings import PROJECT, Settings
 _TEMPLATES = Path(__file__).parent / "templates"
 _STYLE = (_TEMPLATES / "style.css").read_text()
 _SHA256 = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
-# Names and texts on the pages come from other people's messages: nothing runs here, and nothing is loaded. Airflow's own
-# pages show these in a frame (an external view opens so), those of other sites may not.
+# Names and texts on the pages are untrusted, so no script runs and nothing is loaded. Airflow's own pages may show them in a
+# frame (an external view does), other sites may not.
 HEADERS = {
     "Content-Security-Policy": f"default-src 'none'; style-src 'sha256-{_SHA256}'; base-uri 'none'; form-action 'none'; "
     "frame-ancestors 'self'",
@@ -58,17 +58,17 @@ async def _with_headers(request: Request, call_next: Callable[[Request], Awaitab
 
 @app.exception_handler(HTTPException)
 async def _log_in_first(request: Request, error: HTTPException) -> Response:
-    """Send a browser that has not logged in to Airflow's login, which leads back; programs get the error itself."""
+    """Redirect a browser that is not logged in to Airflow's login and back; other clients get the error."""
     if error.status_code != 401 or "text/html" not in request.headers.get("accept", ""):
         return await http_exception_handler(request, error)
-    # Airflow refuses a `next` on another host; this is the path of the page, without any host.
+    # Airflow rejects a `next` on another host, so this is only the path of the page.
     back = request.url.path + (f"?{request.url.query}" if request.url.query else "")
     return RedirectResponse(f"{API_ROOT_PATH}api/v2/auth/login?{urlencode({'next': back})}", status_code=303)
 
 
 @app.exception_handler(WrongLakeError)
 def wrong_lake(_: Request, error: WrongLakeError) -> PlainTextResponse:
-    """Why nothing can be shown."""
+    """Show the reason instead of the page."""
     return PlainTextResponse(str(error), status_code=503)
 
 
@@ -99,8 +99,8 @@ def alerts_page(request: Request) -> str:
     dependencies=[Depends(requires_access_view(AccessView.WEBSITE))],
 )
 def runbook_page(name: str) -> str:
-    """What to do about an alert of the check."""
-    check = name.removesuffix(".md")  # so they link to each other
+    """The runbook of the check."""
+    check = name.removesuffix(".md")  # runbooks link to each other with the suffix
     if check not in BY_NAME:
         raise HTTPException(404, f"there is no check {check}")
     text = (PROJECT / "docs" / "runbooks" / f"{check}.md").read_text()
@@ -128,7 +128,7 @@ def _worst_first(alert: dict[str, Any]) -> tuple[int, str]:
 
 
 def _shown(alert: dict[str, Any], pages: str, now: datetime) -> dict[str, str | None]:
-    """The alert in words; a column that a lake of an earlier version lacks is empty."""
+    """The alert in words; a column that an older lake lacks is empty."""
     check, since = BY_NAME.get(str(alert.get("check"))), alert.get("first_failed_at")
     value, limit = (
         "" if alert.get(name) is None else amount(alert[name], check.unit if check else "count")
@@ -148,7 +148,7 @@ def _shown(alert: dict[str, Any], pages: str, now: datetime) -> dict[str, str | 
 
 
 def _runbook(alert: dict[str, Any], pages: str) -> str | None:
-    """The alert's own link, or the page here where that opens nothing."""
+    """The alert's own link, or the page here if that is not a URL."""
     url, check = str(alert.get("runbook_url") or ""), alert.get("check")
     if url.startswith(("http://", "https://")):
         return url

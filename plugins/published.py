@@ -1,4 +1,4 @@
-"""What a DAG run has published, read with pyiceberg: the snapshots that carry its id, and the open alerts."""
+"""The snapshots that a DAG run has published, and the open alerts, read with pyiceberg."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Published:
         snapshot_id: Iceberg's.
         committed_at: UTC.
         operation: append, overwrite, …
-        added: rows that the commit added; None where it does not say.
+        added: rows that the commit added; None if unknown.
         total: rows of the table after it.
         properties: those that the jobs write, `trace.…`.
     """
@@ -56,7 +56,7 @@ def published(settings: Settings, run_id: str) -> list[Published]:
 
 
 def open_alerts(settings: Settings) -> list[dict[str, Any]] | None:
-    """The alerts that are not resolved, a dict of all columns each; None where there is no table of alerts yet."""
+    """The alerts that are not resolved, one dict of all columns each; None if the table of alerts does not exist yet."""
     try:
         table = lake(settings).load_table(ALERTS)
     except NoSuchTableError:

@@ -32,12 +32,12 @@ class RocketMQHook(BaseHook):
     hook_name = "RocketMQ"
 
     def __init__(self, rocketmq_conn_id: str = default_conn_name) -> None:
-        """Nothing is asked yet."""
+        """Open no connection yet."""
         super().__init__()
         self.rocketmq_conn_id = rocketmq_conn_id
 
     def credentials(self) -> Credentials | None:
-        """The connection's keys; None where it has none, as for a cluster without ACL.
+        """The connection's keys; None if it has none, as for a cluster without ACL.
 
         Raises:
             ValueError: one of the two keys is missing.
@@ -58,25 +58,25 @@ class RocketMQHook(BaseHook):
         return cluster(self.rocketmq_conn_id, connection.host, connection.port, connection.extra_dejson)
 
     def get_conn(self) -> TopicSource:
-        """A reader of the cluster's trace topics, a context manager; nothing is asked yet.
+        """A reader of the cluster's trace topics, a context manager; it opens no connection yet.
 
         Raises:
-            ValueError: a field makes no sense, or a TLS file cannot be read.
+            ValueError: a field is invalid, or a TLS file cannot be read.
         """
         return TopicSource(self.cluster(), Extract(), self.credentials())
 
     def test_connection(self) -> tuple[bool, str]:
-        """Find the trace topics, and read the first message of each; returns whether it went well and what was seen."""
+        """Read the first message of each trace topic; return whether that succeeded, and a summary or the error."""
         try:
             found = self.cluster()
             with self.get_conn() as source:
-                return True, "; ".join(_look(source, topic) for topic in found.topics)
+                return True, "; ".join(_summary(source, topic) for topic in found.topics)
         except (RocketMQError, ValueError) as error:
             return False, str(error)
 
 
-def _look(source: TopicSource, topic: str) -> str:
-    """Ask every queue of the topic for its offsets and the first that has one for a message."""
+def _summary(source: TopicSource, topic: str) -> str:
+    """Read the offsets of every queue of the topic, and one message if there is any."""
     queues = source.queues(topic)
     bounds = {queue: source.bounds(queue) for queue in queues}
     with_messages = [queue for queue in queues if bounds[queue].min_offset < bounds[queue].max_offset]
@@ -93,11 +93,11 @@ def cluster(name: str, host: str | None, port: int | None, extra: Mapping[str, A
     Args:
         name: the connection's id, which becomes the cluster's name.
         host: nameservers, several with `;`.
-        port: of nameservers that name none; None: 9876.
+        port: of nameservers without one; None for 9876.
         extra: the fields of the form; an empty one counts as missing.
 
     Raises:
-        ValueError: a field makes no sense; the message names the connection and the field, and no secret.
+        ValueError: a field is invalid; the message names the connection and the field, and no secret.
     """
     given = {key: value for key, value in extra.items() if value not in (None, "")}
     if unknown := sorted(set(given) - {*EXTRA, *EXTRA_TLS}):
@@ -129,7 +129,7 @@ def cluster(name: str, host: str | None, port: int | None, extra: Mapping[str, A
 
 
 def nameserver(address: str, port: int) -> str:
-    """The address with its own port or, where it has none, `port`."""
+    """The address, with `port` if it has none."""
     try:
         split_address(address)
     except ValueError:

@@ -2,7 +2,7 @@
 
     TraceMessagesSensor(task_id="new_messages", cluster="prod", deferrable=True)
 
-They compare the brokers' offsets with those that the published snapshot of `lake.raw.trace_messages` carries.
+They compare the brokers' offsets with the committed offsets of `lake.raw.trace_messages`.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from spark_jobs.rocketmq.errors import RocketMQError
 from spark_jobs.settings import Settings
 
 
-def look(cluster: str) -> dict[str, int]:
-    """Unread messages by queue (`<cluster>/<topic>/<broker>/<id>`), of queues that have some.
+def unread_messages(cluster: str) -> dict[str, int]:
+    """The number of unread messages per queue (`<cluster>/<topic>/<broker>/<id>`), without queues that have none.
 
-    The cluster is one of the settings; where it names an `airflow_conn_id`, that connection holds its credentials.
+    If the cluster has an `airflow_conn_id`, that connection has its credentials.
 
     Raises:
-        RocketMQError: a queue could not be asked.
-        ValueError: no such cluster is configured, a secret is missing, or the lake is not the one that the settings mean.
+        RocketMQError: a queue could not be queried.
+        ValueError: no such cluster is configured, a secret is missing, or the lake is not the one of the settings.
     """
     settings = Settings()
     found = settings.cluster(cluster)
@@ -38,11 +38,11 @@ def look(cluster: str) -> dict[str, int]:
 
 
 class TraceMessagesTrigger(BaseTrigger):
-    """Fires once, with `{"unread": {queue: messages}}`, or with `{"error": text}` when brokers cannot be asked.
+    """Fires once, with `{"unread": {queue: messages}}`, or with `{"error": text}` if brokers cannot be queried.
 
     Attributes:
         cluster: name of a cluster in the settings, which the triggerer must have too.
-        poke_interval: seconds between two looks.
+        poke_interval: seconds between two queries.
     """
 
     def __init__(self, cluster: str, poke_interval: float = 60) -> None:
@@ -51,17 +51,17 @@ class TraceMessagesTrigger(BaseTrigger):
         self.poke_interval = poke_interval
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        """Where the class is, and its arguments."""
+        """The path of the class, and its arguments."""
         return (
             "plugins.trace_messages.TraceMessagesTrigger",
             {"cluster": self.cluster, "poke_interval": self.poke_interval},
         )
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Look until there is something; the client blocks, so it has a thread."""
+        """Query until there are unread messages, in a thread, as the client blocks."""
         while True:
             try:
-                found = await asyncio.to_thread(look, self.cluster)
+                found = await asyncio.to_thread(unread_messages, self.cluster)
             except (RocketMQError, ValueError) as error:
                 yield TriggerEvent({"error": str(error)})
                 return
@@ -74,33 +74,33 @@ class TraceMessagesTrigger(BaseTrigger):
 class TraceMessagesSensor(BaseSensorOperator):
     """Succeeds when a queue of the cluster's trace topics has messages that no published extraction has read.
 
-    Its XCom is the messages by queue. With `deferrable=True` it waits in the triggerer and holds no worker.
+    Its XCom is the number of unread messages per queue. With `deferrable=True` it waits in the triggerer and occupies no worker.
     """
 
     template_fields: Sequence[str] = ("cluster",)
 
     def __init__(self, *, cluster: str, deferrable: bool = True, **kwargs: Any) -> None:
-        """Nothing is asked yet.
+        """Query nothing yet.
 
         Args:
             cluster: name of a cluster in the settings.
             deferrable: wait in the triggerer.
-            **kwargs: as any sensor takes them: `poke_interval`, `timeout`, …
+            **kwargs: arguments of any sensor: `poke_interval`, `timeout`, …
         """
         super().__init__(**kwargs)
         self.cluster = cluster
         self.deferrable = deferrable
 
     def poke(self, context: Context) -> PokeReturnValue:
-        """Look once; raises RocketMQError or ValueError."""
-        found = look(self.cluster)
+        """Query once; raises RocketMQError or ValueError."""
+        found = unread_messages(self.cluster)
         return PokeReturnValue(is_done=bool(found), xcom_value=found)
 
     def execute(self, context: Context) -> Any:
-        """Look once in the worker, then in the triggerer if need be."""
+        """Query once in the worker, then in the triggerer until there are unread messages."""
         if not self.deferrable:
             return super().execute(context)
-        if found := look(self.cluster):
+        if found := unread_messages(self.cluster):
             return found
         return self.defer(
             trigger=TraceMessagesTrigger(self.cluster, self.poke_interval),
@@ -109,7 +109,7 @@ class TraceMessagesSensor(BaseSensorOperator):
         )
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> dict[str, int]:
-        """The trigger's event as the task's result; raises AirflowException where the trigger could not look."""
+        """The trigger's event as the task's result; raises AirflowException if the brokers could not be queried."""
         if "error" in event:
             raise AirflowException(event["error"])
         self.log.info("unread messages: %s", event["unread"])

@@ -17,19 +17,19 @@ PREFIX = "/trace-warehouse"
 
 
 class PublishedLink(BaseOperatorLink):
-    """From a Spark task to what its DAG run has published."""
+    """Links a Spark task to the snapshots that its DAG run has published."""
 
     name = "Published"
     operators = [SparkSubmitOperator]
 
     def get_link(self, operator: object, *, ti_key: TaskInstanceKey) -> str:
-        """The page's address."""
+        """The URL of the page."""
         base = conf.get("api", "base_url", fallback="").rstrip("/")
         return f"{base}{PREFIX}/runs/{quote(ti_key.dag_id, safe='')}/{quote(ti_key.run_id, safe='')}"
 
 
 class TraceWarehousePlugin(AirflowPlugin):
-    """What `airflow plugins` lists."""
+    """The plugin as `airflow plugins` lists it."""
 
     name = "trace_warehouse"
     operator_extra_links = [PublishedLink()]

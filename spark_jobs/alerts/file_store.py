@@ -20,7 +20,7 @@ _TUPLES = ("opened_sent_to", "resolved_sent_to")
 
 
 def change(file: Path, to: Callable[[list[Alert]], list[Alert]]) -> list[Alert]:
-    """Change the alerts in the file with `to` and return them. Of the resolved ones the last of each identity is kept."""
+    """Change the alerts in the file with `to` and return them. Of the resolved ones only the last is kept."""
     before = read(file)
     after = to(before)
     if after != before:
@@ -57,7 +57,7 @@ def read(file: Path) -> list[Alert]:
     except FileNotFoundError:
         return []
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
-        log.error("%s cannot be read, and what was told from it may be told again: %r", file, error)
+        log.error("%s cannot be read; its notifications may be sent again: %r", file, error)
         return []
 
 

@@ -65,7 +65,7 @@ def notify(
         Exception: the store cannot be read, so it is unknown what was sent.
     """
     found = list(evaluations)
-    places = configured(settings.alerts)
+    sinks = configured(settings.alerts)
     before: dict[tuple[str, datetime], Alert] = {}
     due: dict[tuple[str, datetime], Alert] = {}
     after: list[Alert] | None = None
@@ -76,20 +76,20 @@ def notify(
         before.update({_key(alert): alert for alert in alerts})
         current = retire(advance(alerts, found, settings, now), settings.checks.off, now)
         due.clear()
-        due.update({_key(alert): alert for alert in current if _is_due(alert, places, now)})
+        due.update({_key(alert): alert for alert in current if _is_due(alert, sinks, now)})
         after = [replace(a, next_attempt_at=now + LEASE) if _key(a) in due else a for a in current]
         return after
 
-    unkept: StateNotSavedError | None = None
+    unsaved: StateNotSavedError | None = None
     try:
         alerts = store(step)
     except Exception as error:  # a full disk must not prevent notifications
         if after is None:
             raise
-        unkept = StateNotSavedError("the alerts could not be written", error)
-        log.error("%s; they are told from memory, and may be told again", unkept)
+        unsaved = StateNotSavedError("the alerts could not be saved", error)
+        log.error("%s; notifications are sent from memory, and may be sent again", unsaved)
         due.update(
-            {key: replace(alert, description=f"{alert.description}. {unkept}") for key, alert in due.items()}
+            {key: replace(alert, description=f"{alert.description}. {unsaved}") for key, alert in due.items()}
         )
         alerts = [due.get(_key(alert), alert) for alert in after]
     result = NotifyResult(standing=[alert for alert in alerts if alert.announced and alert.is_open])
@@ -109,14 +109,14 @@ def notify(
                 alert.summary,
                 alert.description,
             )
-    taken = _deliver(alerts, list(due.values()), places, settings.alerts.interval_seconds, result)
-    if taken and not unkept:
+    taken = _deliver(alerts, list(due.values()), sinks, settings.alerts.interval_seconds, result)
+    if taken and not unsaved:
         try:
             store(lambda current: [_marked(alert, taken) for alert in current])
         except Exception as error:
-            unkept = StateNotSavedError("who was told could not be written", error)
-    if unkept:
-        raise unkept
+            unsaved = StateNotSavedError("the notifications could not be recorded", error)
+    if unsaved:
+        raise unsaved
     return result
 
 
@@ -130,22 +130,22 @@ def remind(standing: Sequence[Alert], settings: Settings) -> NotifyResult:
 def _deliver(
     alerts: Sequence[Alert],
     due: Sequence[Alert],
-    places: Sequence[Sink],
+    sinks: Sequence[Sink],
     interval_seconds: int,
     result: NotifyResult,
 ) -> dict[tuple[str, datetime], list[tuple[bool, str]]]:
     """Send to all sinks in parallel, as one may hang; return per alert the sinks that accepted it and whether it was open."""
     taken: dict[tuple[str, datetime], list[tuple[bool, str]]] = {}
     # Log levels are shared by all threads.
-    with logging_suppressed(), ThreadPoolExecutor(max(1, len(places))) as pool:
-        sent = [pool.submit(sink.send, alerts, due, interval_seconds) for sink in places]
-    for sink, answer in zip(places, sent, strict=True):
+    with logging_suppressed(), ThreadPoolExecutor(max(1, len(sinks))) as pool:
+        sent = [pool.submit(sink.send, alerts, due, interval_seconds) for sink in sinks]
+    for sink, answer in zip(sinks, sent, strict=True):
         try:
             for alert in answer.result():
                 taken.setdefault(_key(alert), []).append((alert.is_open, sink.name))
         except DeliveryError as error:
             result.undelivered[sink.name] = str(error)
-            log.error("sink %s was not told: %s; it will be told by a later run", sink.name, error)
+            log.error("sink %s could not be notified: %s; a later run retries", sink.name, error)
     return taken
 
 
@@ -153,11 +153,11 @@ def _key(alert: Alert) -> tuple[str, datetime]:
     return alert.identity, alert.first_failed_at
 
 
-def _is_due(alert: Alert, places: Sequence[Sink], now: datetime) -> bool:
+def _is_due(alert: Alert, sinks: Sequence[Sink], now: datetime) -> bool:
     leased_until = alert.next_attempt_at
     # A lease that ends far in the future was taken before the clock was set back; ignore it.
     is_free = leased_until is None or not now < leased_until <= now + SKEW
-    return is_free and any(sink.lacks(alert) for sink in places)
+    return is_free and any(sink.lacks(alert) for sink in sinks)
 
 
 def _marked(alert: Alert, taken: dict[tuple[str, datetime], list[tuple[bool, str]]]) -> Alert:

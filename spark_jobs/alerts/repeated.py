@@ -12,7 +12,7 @@ log = logging.getLogger(__name__)
 
 @contextmanager
 def repeated(action: Callable[[], object], seconds: float, what: str) -> Iterator[None]:
-    """Call `action` every so many seconds until the block ends. An exception is logged, and the next call may succeed.
+    """Call `action` repeatedly until the block ends. An exception is logged, and the next call may succeed.
 
     Args:
         action: the first call is after `seconds`.

@@ -31,7 +31,7 @@ def file(settings: Settings) -> Path:
     return settings.home / "watchdog" / "standing.json"
 
 
-def of_the_watchdog(settings: Settings) -> Path:
+def watchdog_alerts_file(settings: Settings) -> Path:
     """The file of the watchdog's alerts about itself."""
     return settings.home / "watchdog" / "alerts.json"
 
@@ -62,7 +62,7 @@ def read(settings: Settings) -> OpenAlerts:
     except FileNotFoundError:
         return OpenAlerts([], None)
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
-        log.error("%s cannot be read, open alerts cannot be sent again from it: %r", file(settings), error)
+        log.error("%s cannot be read, so its open alerts cannot be resent: %r", file(settings), error)
         return OpenAlerts([], None)
 
 

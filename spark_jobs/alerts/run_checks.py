@@ -32,14 +32,14 @@ def evaluate_and_notify(
 
 def notify_about(found: Sequence[Evaluation], settings: Settings, run_id: str, now: datetime) -> NotifyResult:
     """Save evaluations and notify, even if they cannot be saved; raises like `evaluate_and_notify`."""
-    unkept: StateNotSavedError | None = None
+    unsaved: StateNotSavedError | None = None
     try:
         evaluate.save_results(settings, found, run_id, now)
     except Exception as error:
-        unkept = StateNotSavedError("the results could not be booked", error)
+        unsaved = StateNotSavedError("the check results could not be saved", error)
     settings = silences.with_job_windows(settings, now)
     result = notify(partial(store.change, settings), found, settings, now)
     resend.save(settings, result.standing, utc_now())
-    if unkept:
-        raise unkept
+    if unsaved:
+        raise unsaved
     return result

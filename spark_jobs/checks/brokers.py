@@ -191,7 +191,7 @@ def _missing(
         registered = client.registered_brokers()
     except RocketMQError as error:
         return [
-            f"brokers {', '.join(lost)} have left the route of topic {topic}, and the nameserver does not say why: {error}"
+            f"brokers {', '.join(lost)} have left the route of topic {topic}, and the reason is unknown: {error}"
         ]
     return [
         f"topic {topic} was deleted on broker {name}: the broker runs and has it no more. If that was not meant, create it "

@@ -64,7 +64,7 @@ class Measured:
         entity: cluster, topic, group, queue, test or task, never a time or a run; None for the table as a whole.
         value: in the unit of the check's limit; None if it could not be measured, which is a failure.
         detail: the value in words.
-        verdict: `compare` with the limit; `pass`, for a rate of too few events; `unknown` if nothing can be said;
+        verdict: `compare` with the limit; `pass`, for a rate of too few events; `unknown` if it cannot be judged;
             `never` if it has not happened yet, which is a failure once that lasts longer than the limit, minutes.
         partition: the part of the table that was read; None for all of it.
     """
@@ -178,7 +178,7 @@ def judge(check: Check, measured: Iterable[Measured], settings: Settings) -> Eva
     found = tuple(measured)
     results = tuple(_judged(check, each, settings) for each in found)
     if not found:
-        results = (Result(None, None, threshold(check, None, settings), True, "nothing to judge"),)
+        results = (Result(None, None, threshold(check, None, settings), True, "there was nothing to check"),)
     complete = all(each.value is not None and each.verdict != "unknown" for each in found)
     return Evaluation(check, severity(check, settings), results, complete)
 

@@ -32,7 +32,7 @@ class Disk:
     Attributes:
         entity: its first folder: `home`, `warehouse` or `temporary`.
         path: of that folder.
-        places: all folders, in words.
+        folders: all folders on it, in words.
         free: bytes available.
         total: bytes.
         free_share: of bytes or inodes, whichever is less.
@@ -40,7 +40,7 @@ class Disk:
 
     entity: str
     path: Path
-    places: tuple[str, ...]
+    folders: tuple[str, ...]
     free: int
     total: int
     free_share: float
@@ -48,20 +48,20 @@ class Disk:
 
 def disks(settings: Settings) -> list[Disk]:
     """The file systems of `TRACE_HOME`, a local warehouse and temporary files, each once."""
-    places = [("home", "TRACE_HOME", settings.home)]
+    folders = [("home", "TRACE_HOME", settings.home)]
     warehouse = urlsplit(settings.warehouse)
     if warehouse.scheme in ("", "file"):
-        places.append(("warehouse", "the warehouse", Path(unquote(warehouse.path))))
+        folders.append(("warehouse", "the warehouse", Path(unquote(warehouse.path))))
     # Not `tempfile.gettempdir()`: it writes a file, and raises on a full disk.
-    places.append(
+    folders.append(
         ("temporary", "temporary files", Path(os.environ.get("TMPDIR") or tempfile.tempdir or "/tmp"))
     )
     found: dict[int, Disk] = {}
-    for entity, words, path in places:
+    for entity, words, path in folders:
         path = _existing(path)
         device = path.stat().st_dev
         if device in found:
-            found[device] = replace(found[device], places=(*found[device].places, words))
+            found[device] = replace(found[device], folders=(*found[device].folders, words))
             continue
         seen = os.statvfs(path)
         # Blocks reserved for root count neither as free nor in the total.
@@ -149,16 +149,20 @@ def write_history(file: Path, history: History) -> None:
 
 
 def _words(disk: Disk, history: History, now: datetime) -> str:
-    held = " and ".join((", ".join(disk.places[:-1]), disk.places[-1])) if disk.places[1:] else disk.places[0]
-    said = (
-        f"{disk.free / 1e9:.1f} GB of {disk.total / 1e9:.1f} GB are free on the disk of {held} ({disk.path})"
+    names = (
+        " and ".join((", ".join(disk.folders[:-1]), disk.folders[-1]))
+        if disk.folders[1:]
+        else disk.folders[0]
+    )
+    text = (
+        f"{disk.free / 1e9:.1f} GB of {disk.total / 1e9:.1f} GB are free on the disk of {names} ({disk.path})"
     )
     if disk.free and disk.free_share < disk.free / disk.total * 0.99:
-        said += f", and {disk.free_share:.1%} of its inodes"
+        text += f", and {disk.free_share:.1%} of its inodes"
     if left := days_left(disk, history, now):
-        days, drawn_from = left
-        said += f"; at the growth of the last {_span(drawn_from)} it is full in {_span(days)}"
-    return said
+        days, sample_days = left
+        text += f"; at the growth of the last {_span(sample_days)}, it is full in {_span(days)}"
+    return text
 
 
 def _span(days: float) -> str:

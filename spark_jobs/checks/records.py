@@ -135,15 +135,15 @@ def raw_is_in_events(run: Run) -> Iterator[Measured]:
         F.max("in_raw").alias("in_raw"),
         F.max("least").alias("least"),
         F.count("record_index").alias("records"),
-        F.count_distinct("record_index").alias("places"),
+        F.count_distinct("record_index").alias("positions"),
     )
     alone_in_raw = F.when(F.expr("in_raw and least is null and records = 0"), F.col("queue_offset"))
     epochs = (
         messages.groupBy(*QUEUE_EPOCH)
         .agg(
             F.count_if("in_raw").alias("messages"),
-            F.count_if(F.expr("least > places")).alias("short"),
-            F.count_if(F.expr("in_raw and records > places")).alias("twice"),
+            F.count_if(F.expr("least > positions")).alias("short"),
+            F.count_if(F.expr("in_raw and records > positions")).alias("twice"),
             F.count_if(~F.col("in_raw")).alias("strange"),
             F.min(alone_in_raw).alias("first"),
             F.max(alone_in_raw).alias("last"),

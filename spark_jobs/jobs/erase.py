@@ -76,12 +76,12 @@ def preview(spark: SparkSession, settings: Settings, cluster: str, kind: Kind, t
         shown.append(f"and {len(found.groups) - GROUPS_SHOWN} more")
     lines = [
         f"to erase: {kind.value} {text!r} of cluster {cluster!r}",
-        f"  messages  {found.raw.messages} of {tables.RAW.full_name} hold it",
+        f"  messages  {found.raw.messages} of {tables.RAW.full_name} contain it",
         f"  records   {found.raw.records} in those messages; {found.events} rows of {tables.EVENTS.full_name}, "
         f"{found.ops} of lake.ops",
         f"  groups    {', '.join(shown) or 'none'}",
         f"  stored    {f'{found.first} to {found.last} UTC' if found.first else 'never'}",
-        "then the marts are built again, and all old snapshots are expired. It cannot be undone",
+        "then the marts are rebuilt, and all old snapshots are expired. This cannot be undone",
     ]
     _console.print("\n".join(lines), highlight=False, markup=False, soft_wrap=True)
 
@@ -121,11 +121,11 @@ def rebuild_marts(spark: SparkSession, settings: Settings, rule: Rule) -> bool:
 
 def main(argv: list[str] | None = None) -> int:
     parser = job_parser(__doc__)
-    parser.add_argument("--cluster", required=True, help="as it stands in the tables")
+    parser.add_argument("--cluster", required=True, help="name of the cluster in the tables")
     what = parser.add_mutually_exclusive_group(required=True)
     for kind in Kind:
         what.add_argument(f"--{kind.value.replace('_', '-')}", help=f"the {kind.value} to erase")
-    parser.add_argument("--dry-run", action="store_true", help="change nothing, say what would be erased")
+    parser.add_argument("--dry-run", action="store_true", help="change nothing, print what would be erased")
     parser.add_argument("--yes", action="store_true", help="erase without asking")
     args = parser.parse_args(argv)
     kind, text = next((kind, value) for kind in Kind if (value := getattr(args, kind.value)) is not None)
@@ -135,8 +135,8 @@ def main(argv: list[str] | None = None) -> int:
         parser.error(str(error))
     if not (args.dry_run or args.yes or sys.stdin.isatty()):
         parser.error(
-            "an erasure asks for confirmation, and there is no terminal to ask on; nothing was erased. "
-            "Look first (DRY_RUN=1, --dry-run), then confirm with YES=1 (--yes)"
+            "an erasure needs confirmation, and there is no terminal to ask on; nothing was erased. "
+            "Preview it (DRY_RUN=1, --dry-run), then confirm with YES=1 (--yes)"
         )
     settings = Settings()
     spark = session("erase", settings)
@@ -148,26 +148,26 @@ def main(argv: list[str] | None = None) -> int:
         _console.print("nothing was erased")
         return 1
     rule, done = erase(spark, settings, args.cluster, kind, text, args.run_id)
-    _console.print(f"took {done.records} records out of {done.messages} messages", highlight=False)
+    _console.print(f"removed {done.records} records from {done.messages} messages", highlight=False)
     with one_build(settings.home, "erase"):
         rebuilt = rebuild_marts(spark, settings, rule)
     if not rebuilt:
-        _console.print("[bold red]not done[/]: the marts still hold it. Mend them and run this again")
+        _console.print("[bold red]not done[/]: the marts still contain it. Fix the build and run this again")
         return 1
     spaces = ("raw", "events", "ops", *branches.NAMESPACES)
     everywhere = [table for space in spaces for table in branches.tables_in(lake(settings), space)]
     held = forget(spark, settings, everywhere, datetime.now(UTC) + timedelta(seconds=1), args.run_id)
     if held:
         _console.print(
-            f"[bold red]not done[/]: branches still hold it: {', '.join(held)}. They belong to jobs that are at work, "
-            "or that died; maintenance drops them when they are old. Run this again then"
+            f"[bold red]not done[/]: branches still contain it: {', '.join(held)}. They belong to jobs that are running "
+            "or have died; maintenance drops old branches. Run this again after that"
         )
         return 1
     raw, events, ops = left(spark, settings, rule, rules.named(kind, text))
     if raw.messages or events or ops:
         _console.print(
-            f"[bold red]not done[/]: {raw.messages} messages, {events} records and {ops} rows of lake.ops hold it again: "
-            "another job wrote them meanwhile. Run this again",
+            f"[bold red]not done[/]: {raw.messages} messages, {events} records and {ops} rows of lake.ops contain it again: "
+            "another job wrote them during the erasure. Run this again",
             highlight=False,
         )
         return 1

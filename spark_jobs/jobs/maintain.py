@@ -27,7 +27,7 @@ WAITING = {
 def main(argv: list[str] | None = None) -> int:
     parser = job_parser(__doc__)
     parser.add_argument("--pool", help="only tables whose writers share this Airflow pool; all without it")
-    parser.add_argument("--dry-run", action="store_true", help="change nothing, say what would be done")
+    parser.add_argument("--dry-run", action="store_true", help="change nothing, print what would be done")
     args = parser.parse_args(argv)
     settings = Settings()
     spark = session("maintain", settings)
@@ -41,7 +41,7 @@ def main(argv: list[str] | None = None) -> int:
         for name, policy in tables_of(spark, settings, args.pool):
             try:
                 done.append(maintain_table(spark, settings, name, policy, now, args.run_id, args.dry_run))
-            except Exception as error:  # of any kind: the other tables are maintained all the same
+            except Exception as error:  # of any kind: the other tables are still maintained
                 raise_if_fatal(error)
                 report_failure(error)
                 report.failed(name, error)

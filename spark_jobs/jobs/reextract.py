@@ -42,11 +42,11 @@ def reextract(
     spark: SparkSession,
     settings: Settings,
     cluster: Cluster,
-    asked: ReextractRequest,
+    request: ReextractRequest,
     run_id: str,
     dry_run: bool,
 ) -> list[RangeAgain]:
-    """Plan, read, audit and publish once, in raw only; return what was read again, or would be.
+    """Plan, read, audit and publish once, in raw only; return the ranges that were read again, or would be.
 
     Raises:
         RocketMQError, QueueError: a broker cannot be queried; nothing is changed.
@@ -58,7 +58,7 @@ def reextract(
         return []  # nothing was ever read
     with TopicSource(cluster, settings.extract) as source:
         queues = [queue for topic in cluster.topics for queue in source.queues(topic)]
-        again = planned(source, queues, committed.positions, asked)
+        again = planned(source, queues, committed.positions, request)
     again = counted(spark, again, committed.head)
     if again and not dry_run:
         plan = as_plan(again, committed, int(time.time() * 1000))
@@ -69,12 +69,12 @@ def reextract(
 
 
 def request_from(args: argparse.Namespace, parser: argparse.ArgumentParser) -> ReextractRequest:
-    """What the arguments ask for; the parser ends the job where they make no sense."""
+    """The request of the arguments; the parser ends the job if they contradict each other."""
     times, offsets = (args.start, args.end), (args.queue, args.from_offset, args.to_offset)
     by_time = None not in times and not any(each is not None for each in offsets)
     by_offset = None not in offsets and times == (None, None)
     if by_time == by_offset:
-        parser.error("say either --from and --to, or --queue, --from-offset and --to-offset")
+        parser.error("give either --from and --to, or --queue, --from-offset and --to-offset")
     if by_time:
         start, end = (int(each.replace(tzinfo=UTC).timestamp() * 1000) for each in (args.start, args.end))
     else:
@@ -85,7 +85,7 @@ def request_from(args: argparse.Namespace, parser: argparse.ArgumentParser) -> R
 
 
 def _given(kind: Callable[[str], Any]) -> Callable[[str], Any]:
-    """An argument of that kind; the form of the DAG leaves those empty that were not given."""
+    """A parser of an argument of that kind; the DAG passes an empty text for one that was not given."""
 
     @wraps(kind)
     def parse(text: str) -> Any:
@@ -111,7 +111,7 @@ def arguments() -> argparse.ArgumentParser:
     parser.add_argument("--from-offset", type=_given(int), help="first offset of that queue")
     parser.add_argument("--to-offset", type=_given(int), help="offset to stop before")
     parser.add_argument(
-        "--dry-run", action=argparse.BooleanOptionalAction, default=False, help="say what would be read"
+        "--dry-run", action=argparse.BooleanOptionalAction, default=False, help="print what would be read"
     )
     return parser
 
@@ -119,9 +119,9 @@ def arguments() -> argparse.ArgumentParser:
 def main(argv: list[str] | None = None) -> int:
     parser = arguments()
     args = parser.parse_args(argv)
-    asked = request_from(args, parser)
+    request = request_from(args, parser)
     settings = Settings()
-    name = asked.queue.cluster if asked.queue else args.cluster
+    name = request.queue.cluster if request.queue else args.cluster
     try:
         clusters = [settings.cluster(name)] if name else settings.clusters
     except ValueError as error:
@@ -136,10 +136,10 @@ def main(argv: list[str] | None = None) -> int:
             with silences.maintenance_window(settings, WAITING, args.run_id):
                 for attempt in publish.retry_on_conflict():
                     with attempt:
-                        again = reextract(spark, settings, cluster, asked, args.run_id, args.dry_run)
+                        again = reextract(spark, settings, cluster, request, args.run_id, args.dry_run)
         except ValueError as error:
             sys.exit(str(error))
-        except Exception as error:  # whatever it is: the other clusters are read all the same
+        except Exception as error:  # of any kind: the other clusters are still read
             raise_if_fatal(error)
             report_failure(error)
             report.cluster_failed(cluster.name, error)

@@ -83,13 +83,13 @@ def moment(text: str) -> datetime:
     """A date or time of ISO 8601 as UTC, without its zone; one without a zone is UTC.
 
     Raises:
-        argparse.ArgumentTypeError: it is none.
+        argparse.ArgumentTypeError: it is not a date or time.
     """
     try:
         found = datetime.fromisoformat(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(
-            f"{text!r} is no time: write 2026-11-21 or 2026-11-21T08:30"
+            f"{text!r} is not a time: write 2026-11-21 or 2026-11-21T08:30"
         ) from error
     return found.astimezone(UTC).replace(tzinfo=None) if found.tzinfo else found
 
@@ -102,7 +102,7 @@ def main(argv: list[str] | None = None) -> int:
         "--dry-run",
         action=argparse.BooleanOptionalAction,
         default=False,
-        help="change nothing, say what would",
+        help="change nothing, print what would change",
     )
     args = parser.parse_args(argv)
     if args.start >= args.end:

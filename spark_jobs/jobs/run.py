@@ -1,4 +1,4 @@
-"""Run a job as a program: its exit code, and a last line that says why it failed and what to do."""
+"""Run a job as a program: its exit code, and a last line with the cause and the remedy."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ _OUT_OF_MEMORY = (
     "INVALID_DRIVER_MEMORY",  # too little to start with
 )
 _DISCONNECTED = ("Py4JNetworkError", "ConnectionRefusedError", "ConnectionResetError", "JvmDiedError")
-_SAYS_ALL = (WrongLakeError, DamagedTableError)
+_COMPLETE = (WrongLakeError, DamagedTableError)
 _NOT_STARTED = "JAVA_GATEWAY_EXITED"
-_AGAIN = "Nothing that was published is lost: run the job again"
+_RETRY = "Nothing that was published is lost: run the job again"
 # Connections to a JVM that dies break before its process has ended.
 _SECONDS_TO_END = 5.0
 
@@ -71,9 +71,9 @@ def run_job(main: Callable[[], int]) -> int:
 
 
 def report_failure(error: Exception) -> None:
-    """Print the traceback of an error, and a last line with a hint if there is one; only that line if it says it all."""
+    """Print the traceback of an error, and a last line with a hint if there is one; only that line if it is complete."""
     text = describe(error)
-    if not (text and (isinstance(error, _SAYS_ALL) or _is_disconnected(_chain(error)))):
+    if not (text and (isinstance(error, _COMPLETE) or _is_disconnected(_chain(error)))):
         traceback.print_exception(error)
     if text:
         print(f"failed: {text}", file=sys.stderr, flush=True)
@@ -87,7 +87,7 @@ def raise_if_fatal(error: Exception) -> None:
 
 def describe(error: Exception) -> str | None:
     """Say in one line what made a job fail and what to do; None if it is not a known cause."""
-    if isinstance(error, _SAYS_ALL):
+    if isinstance(error, _COMPLETE):
         return str(error)
     chain = _chain(error)
     if _NOT_STARTED in chain or _is_disconnected(chain):
@@ -129,23 +129,23 @@ def _dead_jvm(chain: str) -> str:
     code = jvm.exit_code()
     if code in jvm.OUT_OF_MEMORY or any(sign in chain for sign in _OUT_OF_MEMORY):
         return _out_of_memory()
-    how = f"ended with code {code}: what it printed above says why" if code is not None else "died"
+    how = f"ended with code {code}: see its output above" if code is not None else "died"
     if code == -signal.SIGKILL:
         how = (
-            "was killed (SIGKILL): by a person, or by the kernel because the machine had no memory left (`dmesg` tells). "
-            "Then stop something else, or lower spark_driver_memory (TRACE_SPARK_DRIVER_MEMORY)"
+            "was killed (SIGKILL): by a user, or by the kernel because the machine had no memory left (see `dmesg`). "
+            "In that case stop another process, or lower spark_driver_memory (TRACE_SPARK_DRIVER_MEMORY)"
         )
     elif code is not None and code < 0:
         how = f"was ended by signal {signal.Signals(-code).name}"
     elif code is None and _NOT_STARTED in chain:
-        how = "did not start: what it printed above says why"
-    return f"the Spark JVM of this job {how}. {_AGAIN}"
+        how = "did not start: see its output above"
+    return f"the Spark JVM of this job {how}. {_RETRY}"
 
 
 def _out_of_memory() -> str:
     return (
         f"the Spark JVM of this job ran out of memory ({Settings().spark_driver_memory}): raise spark_driver_memory "
-        f"(TRACE_SPARK_DRIVER_MEMORY=4g). {_AGAIN}"
+        f"(TRACE_SPARK_DRIVER_MEMORY=4g). {_RETRY}"
     )
 
 

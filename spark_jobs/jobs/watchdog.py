@@ -47,16 +47,18 @@ def watch(settings: Settings, now: datetime, run_id: str) -> list[str]:
         except Exception as error:  # of any kind: it must be notified
             wrong.append(_text(error))
             # Otherwise Alertmanager would resolve them.
-            stands = resend.read(settings).alerts
-            wrong += _undelivered(remind(stands, settings))
-            resend.save(settings, stands, utc_now())
+            standing = resend.read(settings).alerts
+            wrong += _undelivered(remind(standing, settings))
+            resend.save(settings, standing, utc_now())
             break
     # A fault of the lake cannot be stored in the lake.
-    itself = judge(BY_NAME["watchdog"], [Measured(None, len(wrong), "; ".join(wrong) or "well")], settings)
-    file = resend.of_the_watchdog(settings)
+    of_itself = judge(
+        BY_NAME["watchdog"], [Measured(None, len(wrong), "; ".join(wrong) or "no error")], settings
+    )
+    file = resend.watchdog_alerts_file(settings)
     try:
         with time_limit(SECONDS):
-            wrong += _undelivered(notify(partial(file_store.change, file), [itself], settings, now))
+            wrong += _undelivered(notify(partial(file_store.change, file), [of_itself], settings, now))
     except Exception as error:
         wrong.append(_text(error))
     if settings.alerts.heartbeat_url and not wrong:
@@ -89,7 +91,7 @@ def _text(error: Exception) -> str:
 
 
 def _undelivered(result: NotifyResult) -> list[str]:
-    return [f"sink {name} was not told: {why}" for name, why in result.undelivered.items()]
+    return [f"sink {name} could not be notified: {why}" for name, why in result.undelivered.items()]
 
 
 def main(argv: list[str] | None = None) -> int:

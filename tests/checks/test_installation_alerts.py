@@ -20,7 +20,7 @@ from pydantic import SecretStr
 
 from deploy import child_process
 from deploy.installation_alerts import Fault, InstallationAlerts
-from deploy.supervisor import Component, Patience, Supervisor
+from deploy.supervisor import Component, Supervisor, Timeouts
 from spark_jobs.alerts import resend, run_checks, store, tasks
 from spark_jobs.alerts.alert import Alert, advance
 from spark_jobs.alerts.sinks import sink
@@ -100,15 +100,15 @@ def test_a_component_that_keeps_dying_is_an_alert_in_every_sink_until_it_is_well
         [Component("scheduler", command), Component("triggerer", ("sleep", "600"))],
         lambda component: child_process.spawn(component.command),
         lambda: {"scheduler": not broken.exists(), "triggerer": True},
-        Patience(first_pause=0.1, longest_pause=0.5, stable=2, deaths=3),
+        Timeouts(first_pause=0.1, longest_pause=0.5, stable=2, failures=3),
     )
 
     def faults() -> list[Fault]:
         supervisor.step(time.monotonic())
         return [
-            Fault(each.name, each.deaths, str(each.last_end))
-            for each in supervisor.watched.values()
-            if each.faulty
+            Fault(each.name, each.failures, str(each.last_end))
+            for each in supervisor.states.values()
+            if each.is_faulty
         ]
 
     try:
@@ -196,7 +196,7 @@ def test_a_round_slower_than_three_intervals_resolves_nothing(result, settings, 
     store.change(settings, lambda alerts: [])
     with alertmanager(tmp_path / "am", hook.url, "1m") as url:
         ours = settings.model_copy(update={"alerts": settings_of(tmp_path, hook, url).alerts})
-        tasks.ended(ours, "d/t", True, "its log", "r1", datetime.now(UTC))
+        tasks.task_ended(ours, "d/t", True, "its log", "r1", datetime.now(UTC))
         since = active(url)
         assert set(since) == {("task_failed", "d/t")}
         seen: list[dict] = []
@@ -305,8 +305,8 @@ def test_disks_are_told_apart_by_their_file_systems(small_disk, tmp_path, monkey
     monkeypatch.setenv("TMPDIR", str(small_disk / "not there yet"))
     ours = Settings(home=tmp_path)
     home, temporary = disk.disks(ours)
-    assert (home.entity, home.places) == ("home", ("TRACE_HOME", "the warehouse"))
-    assert (temporary.entity, temporary.places, temporary.total) == (
+    assert (home.entity, home.folders) == ("home", ("TRACE_HOME", "the warehouse"))
+    assert (temporary.entity, temporary.folders, temporary.total) == (
         "temporary",
         ("temporary files",),
         4 << 20,
@@ -328,7 +328,7 @@ def test_the_days_left_follow_from_the_growth_that_was_seen():
     (measured,) = disk.measure([a_disk(40)], history, NOW + timedelta(hours=24))
     assert measured.value == 0.4
     assert measured.detail == (
-        "40.0 GB of 100.0 GB are free on the disk of TRACE_HOME (/data); at the growth of the last 1.0 days it is "
+        "40.0 GB of 100.0 GB are free on the disk of TRACE_HOME (/data); at the growth of the last 1.0 days, it is "
         "full in 4.0 days"
     )
     (grown_less,) = disk.measure([a_disk(60)], history, NOW + timedelta(hours=24))
@@ -357,12 +357,12 @@ def test_the_history_of_a_disk_is_bounded_and_no_clock_or_damage_spoils_it(tmp_p
 @pytest.mark.parametrize(
     ("alerts", "missing"),
     [
-        ({}, ["heartbeat_url", "alerts are sent to nobody"]),
-        ({"heartbeat_url": "http://b"}, ["alerts are sent to nobody"]),
+        ({}, ["heartbeat_url", "alerts have no recipient"]),
+        ({"heartbeat_url": "http://b"}, ["alerts have no recipient"]),
         ({"alertmanager": ["http://a"]}, ["heartbeat_url"]),
         (
             {"heartbeat_url": "http://b", "apprise": {"messaging": ["json://c"]}},
-            ["alerts of the route pipeline are sent to nobody"],
+            ["alerts of the route pipeline have no recipient"],
         ),
         ({"heartbeat_url": "http://b", "apprise": {"pipeline": ["json://c"]}}, []),
     ],

@@ -197,7 +197,7 @@ def test_people_are_told_though_the_disk_is_full(tmp_path, store, hook, caplog):
     with pytest.raises(StateNotSavedError, match="No space left on device"):
         notify(store, [found(("a", False))], ours, minute(0))
     (chat,) = hook.bodies("/chat")
-    assert "the alerts could not be written: OSError" in chat["message"]
+    assert "the alerts could not be saved: OSError" in chat["message"]
     ((sent,),) = hook.bodies("/api/v2/alerts")
     assert (sent["labels"]["entity"], "No space left" in sent["annotations"]["description"]) == ("a", True)
     assert "may be told again" in caplog.text

@@ -54,7 +54,7 @@ def test_a_task_that_ends_lets_nothing_out_that_a_job_holds_back(result, watched
         alerts = Alerts(apprise={"pipeline": [f"json://{hook.url}/chat"]})
         ours = watched.model_copy(update={"alerts": alerts})
         run_checks.notify_about([silent], ours, "watchdog", datetime.now(UTC))
-        tasks.ended(ours, "d/t", True, "its log", "r1", datetime.now(UTC))
+        tasks.task_ended(ours, "d/t", True, "its log", "r1", datetime.now(UTC))
         assert [body["title"] for body in hook.bodies("/chat")] == ["[CRITICAL] local: task d/t failed"]
     store.change(watched, lambda alerts: [])
 

@@ -154,7 +154,7 @@ def test_what_stands_stays_alive_in_alertmanager_while_the_lake_is_away(ours, ho
     alerts = ours.alerts.model_copy(update={"alertmanager": [SecretStr(f"http://{hook.url}")]})
     ours = ours.model_copy(update={"alerts": alerts})
     now = datetime.now(UTC)
-    tasks.ended(ours, "d/t", True, "its log", "r1", now)
+    tasks.task_ended(ours, "d/t", True, "its log", "r1", now)
     assert watch(ours, now, "sees") == []
     away = ours.model_copy(update={"catalog": Catalog(uri=f"jdbc:sqlite:{tmp_path}/none/catalog.db")})
     away = Settings.model_validate(away.model_dump())
@@ -173,10 +173,10 @@ def test_what_stands_stays_alive_in_alertmanager_while_the_lake_is_away(ours, ho
 
 def test_a_sink_that_does_not_answer_stops_the_beat(ours, hook):
     hook.answers = [503] * 3
-    tasks.ended(ours, "d/t", True, "its log", "r1", datetime.now(UTC))
+    tasks.task_ended(ours, "d/t", True, "its log", "r1", datetime.now(UTC))
     hook.answers = [503] * 3
     (wrong,) = watch(ours, datetime.now(UTC) + timedelta(minutes=5), "deaf")
-    assert wrong == "sink apprise pipeline 1 was not told: refused, 3 times"
+    assert wrong == "sink apprise pipeline 1 could not be notified: refused, 3 times"
     assert hook.bodies("/beat/1") == []
     assert len(titles(hook)) == 7  # the last tells of the watchdog itself
     assert watch(ours, datetime.now(UTC) + timedelta(minutes=10), "hears") == []
@@ -210,9 +210,9 @@ def test_a_cluster_that_was_just_added_has_time_to_be_read(ours, hook):
 def test_a_task_that_is_no_more_stands_as_failed_no_longer(ours, hook):
     now = datetime.now(UTC)
     for task in ("d/gone", "d/extract/c1", "d/extract/c2", "d/any/7", "e/gone"):
-        tasks.ended(ours, task, True, "its log", "r1", now)
+        tasks.task_ended(ours, task, True, "its log", "r1", now)
     there = {"d/t", "d/extract/c1", "d/any/*"}
-    tasks.ended(ours, "d/t", False, "its log", "r2", now + timedelta(minutes=1), there)
+    tasks.task_ended(ours, "d/t", False, "its log", "r2", now + timedelta(minutes=1), there)
     assert {alert.entity for alert in store.read(ours) if alert.is_open} == {
         "d/extract/c1",
         "d/any/7",
@@ -222,11 +222,11 @@ def test_a_task_that_is_no_more_stands_as_failed_no_longer(ours, hook):
 
 def test_a_task_that_failed_is_an_alert_until_it_succeeds(result, ours, hook):
     now = datetime.now(UTC)
-    tasks.ended(ours, "d/well", False, "its log", "r0", now)
+    tasks.task_ended(ours, "d/well", False, "its log", "r0", now)
     assert result.table("lake.ops.check_results").where("run = 'r0'").isEmpty()
-    tasks.ended(ours, "d/t", True, "its log", "r1", now)
-    tasks.ended(ours, "d/other", True, "its log", "r1", now)
-    tasks.ended(ours, "d/t", False, "its log", "r2", now + timedelta(minutes=1))
+    tasks.task_ended(ours, "d/t", True, "its log", "r1", now)
+    tasks.task_ended(ours, "d/other", True, "its log", "r1", now)
+    tasks.task_ended(ours, "d/t", False, "its log", "r2", now + timedelta(minutes=1))
     assert [(a.entity, a.state) for a in store.read(ours)] == [("d/other", "open"), ("d/t", "resolved")]
     assert titles(hook) == [
         "[CRITICAL] local: task d/t failed",

@@ -192,7 +192,7 @@ def test_up_is_healthy_with_its_triggerer_and_says_so_when_asked_again(world, ai
     assert airflow.health()["triggerer"] == "healthy"
     again = make(world, "up")
     assert again.returncode == 0
-    assert f"up already: {airflow.url}" in again.stdout
+    assert f"already up: {airflow.url}" in again.stdout
     assert make(world, "status").returncode == 0
 
 
@@ -301,7 +301,7 @@ def test_a_dead_scheduler_is_restarted_and_resolves_no_alert(world, airflow, ale
         found = httpx.get(f"{alertmanager_url}/api/v2/alerts", params={"active": True}).json()
         return {each["labels"].get("entity", ""): each["startsAt"] for each in found}
 
-    tasks.ended(world.settings, "any/task", True, "its log", "any", datetime.now(UTC))
+    tasks.task_ended(world.settings, "any/task", True, "its log", "any", datetime.now(UTC))
     until = time.monotonic() + 240
     while "any/task" not in (since := active()):  # the watchdog sends it
         assert time.monotonic() < until, since
@@ -317,7 +317,7 @@ def test_a_dead_scheduler_is_restarted_and_resolves_no_alert(world, airflow, ale
     assert scheduler["pid"] != first
     assert (scheduler["restarts"], scheduler["last_end"]) == (1, "ended with code -9")
     assert make(world, "status").returncode in (0, 1)  # 1 while the alert of the silence stands
-    tasks.ended(world.settings, "any/task", False, "its log", "any", datetime.now(UTC))
+    tasks.task_ended(world.settings, "any/task", False, "its log", "any", datetime.now(UTC))
 
 
 def test_up_repairs_what_does_not_run(world, airflow):
@@ -360,7 +360,7 @@ def test_up_replaces_a_supervisor_that_was_killed_and_ends_what_it_left(world, a
     again = make(world, "up")
     assert again.returncode == 0, again.stdout
     assert f"`make up` (pid {killed}" in again.stdout
-    assert "ending the processes that it left" in again.stdout
+    assert "ending its remaining processes" in again.stdout
     assert not [pid for leader in before for pid in child_process.session_of(leader)]
     assert not before & {each["pid"] for each in components(world).values()}
 

@@ -404,7 +404,7 @@ def test_an_erasure_shows_what_it_will_erase_and_asks(filled, settings, at_termi
         assert "nothing was erased" in said
     assert rules_booked() == rules_before
     assert at_terminal("y\n", *arguments) == 0
-    assert "took 4 records out of 2 messages" in capfd.readouterr().err
+    assert "removed 4 records from 2 messages" in capfd.readouterr().err
     left = filled.table(tables.EVENTS.full_name).where(f"queue_offset >= {first}").collect()
     assert {row["keys"] for row in left} == {"order2"}
 

@@ -7,7 +7,7 @@ import re
 import pytest
 import yaml
 
-from deploy.airflow_components import OUTLAST_THE_API_SERVER
+from deploy.airflow_components import API_RETRIES
 from spark_jobs.settings import PROJECT, Settings
 
 COMPOSE = yaml.safe_load((PROJECT / "docker-compose.yml").read_text())
@@ -47,7 +47,7 @@ def test_what_runs_tasks_starts_when_the_api_server_answers():
 
 
 def test_tasks_outlast_a_restart_of_the_api_server():
-    assert OUTLAST_THE_API_SERVER.items() <= SERVICES["scheduler"]["environment"].items()
+    assert API_RETRIES.items() <= SERVICES["scheduler"]["environment"].items()
 
 
 def test_ports_are_on_loopback():

@@ -12,7 +12,7 @@ import pytest
 
 from deploy import service
 from deploy.service import Service, rotate
-from deploy.supervisor import Component, Patience
+from deploy.supervisor import Component, Timeouts
 from spark_jobs.settings import Settings
 
 # Writes a line to its output for each line of its input.
@@ -87,7 +87,7 @@ def test_each_start_of_a_component_appends_to_its_log(tmp_path, monkeypatch):
             "http://127.0.0.1:1",
             dict(os.environ),
             [Component("scheduler", command)],
-            Patience(),
+            Timeouts(),
             lock.fileno(),
             lambda _: None,
         )

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from deploy import child_process
-from deploy.supervisor import Component, Patience, Supervisor, Watched
+from deploy.supervisor import Component, ComponentState, Supervisor, Timeouts
 
 RUNS = ("sleep", "600")
 ENDS = ("sh", "-c", "exit 3")
@@ -24,12 +24,12 @@ class Run:
     """A supervisor whose components answer as the test says; a process that nothing is said of answers."""
 
     components: list[Component]
-    patience: Patience = Patience()
+    timeouts: Timeouts = Timeouts()
     answers: dict[str, bool | None] = field(default_factory=dict)
     now: float = 0.0
 
     def __post_init__(self) -> None:
-        self.supervisor = Supervisor(self.components, self.start, self.health, self.patience)
+        self.supervisor = Supervisor(self.components, self.start, self.health, self.timeouts)
 
     def start(self, component: Component) -> subprocess.Popen:
         return child_process.spawn(component.command)
@@ -37,8 +37,8 @@ class Run:
     def health(self) -> dict[str, bool | None]:
         return {each.name: self.answers.get(each.name, True) for each in self.components}
 
-    def __getitem__(self, name: str) -> Watched:
-        return self.supervisor.watched[name]
+    def __getitem__(self, name: str) -> ComponentState:
+        return self.supervisor.states[name]
 
     def step(self, seconds: float = 0.0) -> None:
         self.now += seconds
@@ -54,8 +54,8 @@ class Run:
 
     def step_to_end(self, name: str) -> None:
         """The process that runs ends."""
-        deaths = self[name].deaths
-        self.step_until(lambda: self[name].deaths > deaths)
+        failures = self[name].failures
+        self.step_until(lambda: self[name].failures > failures)
 
     def kill(self, name: str) -> None:
         os.kill(self[name].pid, signal.SIGKILL)
@@ -76,13 +76,13 @@ def run() -> Iterator[Callable[..., Run]]:
 
 
 def test_one_that_ends_at_once_is_restarted_with_longer_and_longer_pauses(run):
-    it = run(Component("a", ENDS), patience=Patience(first_pause=1, longest_pause=8, deaths=3))
+    it = run(Component("a", ENDS), timeouts=Timeouts(first_pause=1, longest_pause=8, failures=3))
     it.step()
     pauses, faults = [], []
     for n in range(6):
         it.step_to_end("a")
         pauses.append(it["a"].next_start - it.now)
-        faults.append(it["a"].faulty)
+        faults.append(it["a"].is_faulty)
         it.step(pauses[-1] - 0.01)
         assert (it["a"].process, it["a"].restarts) == (None, n), "too early"
         it.step_until(lambda: not child_process.session_of(it["a"].pid))
@@ -102,22 +102,22 @@ def test_one_that_is_killed_once_is_restarted_and_no_fault(run):
     it.step_until(lambda: it["a"].process is not None)
     assert it["a"].pid != first
     assert (it["b"].pid, it["b"].restarts) == (other, 0)
-    assert (it["a"].restarts, it["a"].last_end, it["a"].faulty) == (1, "ended with code -9", False)
+    assert (it["a"].restarts, it["a"].last_end, it["a"].is_faulty) == (1, "ended with code -9", False)
 
 
 def test_a_fault_is_over_when_the_component_has_answered_for_a_while(run):
-    it = run(Component("a", RUNS), patience=Patience(deaths=2, stable=60))
+    it = run(Component("a", RUNS), timeouts=Timeouts(failures=2, stable=60))
     it.step()
     for _ in range(2):
         it.kill("a")
         it.step(60)
         it.step_until(lambda: it["a"].process is not None)
-    assert it["a"].faulty
+    assert it["a"].is_faulty
     it.step(1)
     it.step(59)
-    assert it["a"].faulty
+    assert it["a"].is_faulty
     it.step(1)
-    assert (it["a"].faulty, it["a"].deaths, it["a"].restarts) == (False, 0, 2)
+    assert (it["a"].is_faulty, it["a"].failures, it["a"].restarts) == (False, 0, 2)
 
 
 def test_each_starts_when_what_it_needs_answers(run):
@@ -141,7 +141,7 @@ def test_each_starts_when_what_it_needs_answers(run):
 
 
 def test_one_that_hangs_is_ended_and_restarted(run):
-    it = run(Component("a", RUNS), patience=Patience(hung=100, stop=5))
+    it = run(Component("a", RUNS), timeouts=Timeouts(hung=100, stop=5))
     it.step()
     it.step(1)
     first = it["a"].pid
@@ -149,14 +149,14 @@ def test_one_that_hangs_is_ended_and_restarted(run):
     it.answers["a"] = False
     it.step(1)
     it.step(99)
-    assert (it["a"].kill_at, it["a"].deaths) == (None, 0)
+    assert (it["a"].kill_at, it["a"].failures) == (None, 0)
     it.step(1)
-    assert it["a"].describe(it.now) == "hangs, being ended"
+    assert it["a"].describe(it.now) == "hangs, being stopped"
     it.step(4)
     assert it["a"].process is not None
     it.step(1)
     it.step_to_end("a")
-    assert it["a"].last_end == "did not answer and was ended (ended with code -9)"
+    assert it["a"].last_end == "did not answer and was stopped (ended with code -9)"
     it.answers["a"] = True
     it.step(1)
     it.step_until(lambda: it["a"].process is not None)
@@ -164,23 +164,23 @@ def test_one_that_hangs_is_ended_and_restarted(run):
 
 
 def test_one_of_which_nobody_can_say_anything_is_left_alone(run):
-    it = run(Component("a", RUNS), patience=Patience(hung=100, start=100))
+    it = run(Component("a", RUNS), timeouts=Timeouts(hung=100, start=100))
     it.step()
     it.step(1)
     first = it["a"].pid
     it.answers["a"] = None
     for _ in range(10):
         it.step(50)
-    assert (it["a"].pid, it["a"].deaths, it["a"].faulty) == (first, 0, False)
+    assert (it["a"].pid, it["a"].failures, it["a"].is_faulty) == (first, 0, False)
 
 
 def test_one_that_never_answers_is_a_fault_though_its_process_runs(run):
-    it = run(Component("a", RUNS), patience=Patience(start=1000, silent=240), answers={"a": False})
+    it = run(Component("a", RUNS), timeouts=Timeouts(start=1000, silent=240), answers={"a": False})
     it.step()
     it.step(239)
-    assert not it["a"].faulty
+    assert not it["a"].is_faulty
     it.step(1)
-    assert it["a"].faulty
+    assert it["a"].is_faulty
 
 
 def test_one_that_cannot_be_started_is_tried_again(run, tmp_path):
@@ -194,7 +194,7 @@ def test_one_that_cannot_be_started_is_tried_again(run, tmp_path):
     it.step()
     it.step(1)
     it.step(2)
-    assert (it["a"].deaths, it["a"].faulty) == (3, True)
+    assert (it["a"].failures, it["a"].is_faulty) == (3, True)
     assert "No space left on device" in it["a"].last_end
     it.supervisor.start = real
     it.step(4)
@@ -202,13 +202,13 @@ def test_one_that_cannot_be_started_is_tried_again(run, tmp_path):
 
 
 def test_a_hurried_one_does_not_wait_for_its_next_attempt(run):
-    it = run(Component("a", RUNS), patience=Patience(first_pause=60))
+    it = run(Component("a", RUNS), timeouts=Timeouts(first_pause=60))
     it.step()
     it.kill("a")
     it.step_until(lambda: not child_process.session_of(it["a"].pid))
     it.step(1)
     assert it["a"].process is None
-    it.supervisor.hurry()
+    it.supervisor.restart_now()
     it.step()
     assert it["a"].process is not None
 

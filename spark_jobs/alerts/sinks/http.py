@@ -49,8 +49,8 @@ def request(method: str, url: SecretStr, path: str = "", body: object = None) ->
         ):
             with attempt:
                 _once(method, url, path, body)
-    except _RetryableError as passing:
-        raise DeliveryError(f"{passing}, {ATTEMPTS} times") from None
+    except _RetryableError as error:
+        raise DeliveryError(f"{error}, {ATTEMPTS} times") from None
 
 
 def _once(method: str, url: SecretStr, path: str, body: object) -> None:
@@ -65,7 +65,7 @@ def _once(method: str, url: SecretStr, path: str, body: object) -> None:
             f"no answer ({type(error).__name__})"
         ) from None  # its text may contain the address
     except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
-        raise DeliveryError(f"the address cannot be asked ({type(error).__name__})") from None
+        raise DeliveryError(f"the address cannot be used ({type(error).__name__})") from None
     if answer.status_code == 429 or answer.status_code >= 500:
         raise _RetryableError(f"answer {answer.status_code}")
     if not answer.is_success:

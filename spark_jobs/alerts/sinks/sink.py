@@ -64,9 +64,9 @@ def missing(alerts: Alerts) -> list[str]:
     if alerts.heartbeat_url is None:
         lines.append("nothing outside this machine notices when it is off: set alerts.heartbeat_url")
     if not configured(alerts):
-        lines.append("alerts are sent to nobody: set alerts.alertmanager or alerts.apprise")
+        lines.append("alerts have no recipient: set alerts.alertmanager or alerts.apprise")
     elif not any(sink.route in (None, "pipeline") for sink in configured(alerts)):
-        lines.append("alerts of the route pipeline are sent to nobody: set alerts.apprise.pipeline")
+        lines.append("alerts of the route pipeline have no recipient: set alerts.apprise.pipeline")
     return lines
 
 
