@@ -1,4 +1,4 @@
-"""The official admin tool and pull consumer: topics, offsets, and the trace as the broker has it.
+"""Topics, offsets and stored trace messages, by the official admin tool and pull consumer.
 
 `trace_offsets` and `trace_messages` may be called from any program: each runs `python -m
 sandbox.admin` in a process of its own, since a JVM can be neither unloaded nor forked.
@@ -41,7 +41,7 @@ def trace_messages(
     """The offsets now, and the stored messages up to them by the official pull consumer, bodies inflated.
 
     A message is `{topic, broker, queue_id, queue_offset, store_time, born_host, keys, body}`. With
-    `start`, reading begins at these offsets' ends (what `trace_offsets` said before).
+    `start`, reading starts at the max offsets in it (an earlier result of `trace_offsets`).
 
     Raises:
         RuntimeError: it failed; the message ends with the program's output.
@@ -84,8 +84,8 @@ def connected(namesrv: str) -> Iterator[Any]:
         tool.shutdown()
 
 
-def make_topic(tool: Any, topic: str, queues: int) -> None:
-    """Make the topic on every master broker of the cluster."""
+def create_topic(tool: Any, topic: str, queues: int) -> None:
+    """Create the topic on every master broker of the cluster."""
     from sandbox.java_client import java_class
 
     for broker in tool.examineBrokerClusterInfo().getBrokerAddrTable().values():
@@ -142,14 +142,16 @@ def _messages(namesrv: str, ends: Offsets, start: Offsets) -> Iterator[dict[str,
                                 "body": bytes(m.getBody()).decode(),
                             }
                         if pulled.getNextBeginOffset() <= offset:
-                            raise RuntimeError(f"{topic} {broker} {queue} stands still at {offset}: {pulled}")
+                            raise RuntimeError(
+                                f"{topic} {broker} {queue} does not advance from {offset}: {pulled}"
+                            )
                         offset = int(pulled.getNextBeginOffset())
     finally:
         puller.shutdown()
 
 
 def main() -> None:
-    """Print the offsets in one JSON line, then, if asked for, each message in one."""
+    """Print the offsets as one JSON line, then, for `messages`, each message as one line."""
     from sandbox import java_client
 
     parser = argparse.ArgumentParser(prog="sandbox.admin", description="what a cluster's topics hold")
@@ -160,7 +162,7 @@ def main() -> None:
     parser.add_argument("--start", type=json.loads, default={}, help="offsets to read from, as JSON")
     arguments = parser.parse_args()
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what the Java client prints is not part of the answer
+    os.dup2(2, 1)  # output of the Java client is not part of the answer
     java_client.start_jvm(arguments.home)
     with connected(arguments.namesrv) as tool:
         found = offsets(tool, arguments.topics)
@@ -169,7 +171,7 @@ def main() -> None:
         for message in _messages(arguments.namesrv, found, offsets_from_json(arguments.start)):
             print(json.dumps(message), file=answers)
     answers.flush()
-    os._exit(0)  # the JVM's own threads would keep the process
+    os._exit(0)  # the threads of the JVM would keep the process alive
 
 
 if __name__ == "__main__":

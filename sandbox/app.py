@@ -1,8 +1,7 @@
 """One application of the demo's shop, in a process of its own: `python -m sandbox.app`.
 
-It takes commands on standard input, one word a line, and answers each with one JSON line on
-standard output: `prepare` (make the topics), `connect`, `send`, `send-late`, `stop`. `sandbox.traffic`
-starts it; it ends when its input does.
+It takes commands on standard input, one per line, and answers each with one JSON line on standard output: `prepare` (create the
+topics), `connect`, `send`, `send-late`, `stop`. `sandbox.traffic` starts it; it ends at the end of its input.
 """
 
 from __future__ import annotations
@@ -29,12 +28,12 @@ SLOW_SECONDS = 61.0  # a consume timeout is a minute at least, and marked when t
 
 
 def now_ms() -> int:
-    """The time, as the Java client takes it."""
+    """The current time, ms since 1970, as the Java client reads it."""
     return time.time_ns() // 1_000_000
 
 
 class Application:
-    """The clients of one process and what they do."""
+    """The clients of one process, and their commands."""
 
     def __init__(
         self, name: str, namesrv: str, messages: int, full: bool, run_folder: Path, release: releases.Release
@@ -51,20 +50,20 @@ class Application:
         self._closing = threading.Event()
 
     def prepare(self) -> Offsets:
-        """Make all topics, so that consumers have their queues; returns the trace topics' offsets."""
+        """Create all topics, so that consumers are assigned queues; return the offsets of the trace topics."""
         with admin.connected(self._namesrv) as tool:
             for topic in (*scenarios.TOPICS, scenarios.CUSTOM_TRACE_TOPIC, java_client.CLOUD_TRACE_TOPIC):
-                admin.make_topic(tool, topic, scenarios.QUEUES if topic in scenarios.TOPICS else 1)
+                admin.create_topic(tool, topic, scenarios.QUEUES if topic in scenarios.TOPICS else 1)
             for group in scenarios.CONSUMERS_OF_GROUP:
-                # Made by a group's first connection otherwise, and found by its clients 30 s later.
-                admin.make_topic(tool, f"%RETRY%{group}", 1)
+                # Otherwise created by the first connection of a group, and found by its clients 30 s later.
+                admin.create_topic(tool, f"%RETRY%{group}", 1)
             return admin.offsets(tool, scenarios.TRACE_TOPICS)
 
     def connect(self) -> None:
-        """Start all clients; returns when each consumer has queues."""
+        """Start all clients; return when each consumer has queues."""
         for number, (subscription, tracing) in enumerate(self._app.consumers):
             instance = f"{self._app.name}-{number}"
-            # A broadcast consumer finds its stored offsets by this name, so it has no pid in it.
+            # A broadcast consumer finds its stored offsets by this name, so the name has no pid.
             if not subscription.broadcast:
                 instance += f"#{os.getpid()}"
             self._consumers.append(
@@ -87,17 +86,17 @@ class Application:
             java_client.wait_for_queues(consumer)
 
     def send(self) -> None:
-        """The special messages spread over the bulk, each producer in a thread of its own."""
+        """Send the special messages among the bulk, each producer in a thread of its own."""
         bulk = scenarios.bulk_sends(self._app.name, self._messages)
         special = scenarios.special_sends(self._app.name, self._full)
         self._send_all([*bulk[: len(bulk) // 4], *special, *bulk[len(bulk) // 4 :]])
 
     def send_late(self) -> None:
-        """What must come after the groups have consumed other messages."""
+        """Send the messages that must follow after the groups have consumed others."""
         self._send_all(scenarios.late_sends(self._app.name))
 
     def stop(self) -> None:
-        """Write out the trace and close all clients; producers last, as their checks may still run."""
+        """Flush the trace and close all clients; producers last, as transaction checks may still run."""
         java_client.shut_down(self._consumers)
         self._closing.set()
         java_client.shut_down(list(self._producers.values()))
@@ -170,7 +169,7 @@ class Application:
     def _call(
         self, producer: TracedClient, send: Send, messages: list[Any], key: str
     ) -> tuple[Any, int, float]:
-        """Make the send call; returns its result (None: one-way), when it began and the seconds it took."""
+        """Send; return the result (None: one-way), the start time, ms, and the duration, seconds."""
         begin, clock = now_ms(), time.perf_counter()
         result = None
         if send.kind == "one_way":
@@ -197,7 +196,7 @@ class Application:
     def _decider(self, group: str, client_id: str, trace_topic: str) -> Any:
         def decide(message: Any, check: bool) -> str:
             if check and self._closing.is_set():
-                # The clients are being closed: a decision now may or may not leave its trace.
+                # The clients are closing: a decision now may or may not be traced.
                 threading.Event().wait()
             msg_id = java_client.unique_id(message)
             done = int(_text(message.getProperty("TRANSACTION_CHECK_TIMES")) or 0) if check else 0
@@ -224,7 +223,7 @@ class Application:
 
         def handle(consumer: TracedClient, messages: list[Any]) -> str:
             begin, call_id = now_ms(), uuid.uuid4().hex
-            # One answer for the whole call: the worst that is planned for any of its messages.
+            # One outcome for the whole call: the worst of the planned ones.
             plans = [
                 scenarios.attempt_outcome(_text(m.getProperty(f"plan.{group}")), int(m.getReconsumeTimes()))
                 for m in messages
@@ -270,7 +269,7 @@ def _text(value: Any) -> str | None:
 
 
 def main() -> None:
-    """Serve commands until the input ends."""
+    """Execute commands until the input ends."""
     parser = argparse.ArgumentParser(prog="sandbox.app", description=__doc__)
     parser.add_argument("name", choices=[a.name for a in scenarios.APPS])
     parser.add_argument("--namesrv", required=True)
@@ -281,7 +280,7 @@ def main() -> None:
     arguments = parser.parse_args()
 
     answers = os.fdopen(os.dup(1), "w", buffering=1)
-    os.dup2(2, 1)  # what the Java client prints must not look like an answer
+    os.dup2(2, 1)  # output of the Java client must not look like an answer
     release = releases.BY_VERSION[arguments.release]
     java_client.start_jvm(arguments.run.parent / "client", release)
     application = Application(
@@ -306,7 +305,7 @@ def main() -> None:
         print(json.dumps({**answer, "seconds": round(time.monotonic() - begin, 2)}), file=answers)
         if command == "stop":
             break
-    os._exit(0)  # all is closed and written; the JVM's own threads would keep the process
+    os._exit(0)  # everything is closed and written; the threads of the JVM would keep the process alive
 
 
 if __name__ == "__main__":

@@ -3,11 +3,11 @@
     with rocketmq(Path("var/sandbox")) as sandbox:
         print(sandbox.namesrv)          # 127.0.0.1:21734
 
-Everything they write is below the folder, and a later start on the same folder goes on with the
-same data, ports and broker name. They end with this process, however it ends.
+They write only below the folder. A later start on the same folder uses the same data, ports and broker name. They end with this
+process, even by SIGKILL.
 
-They listen on loopback alone, but for one port: the broker's replication port (`broker port` + 1)
-binds to every address, and RocketMQ has no setting for it.
+They listen on loopback only, except for one port: the broker's replication port (`broker port` + 1) binds to every address, and
+RocketMQ has no setting for it.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ BROKER_CONF = Path(__file__).with_name("broker.conf")
 
 
 class Sandbox:
-    """A running nameserver and broker; made by `rocketmq`.
+    """A running nameserver and broker; `rocketmq` creates it.
 
     Attributes:
-        folder: holds all their files.
+        folder: contains all their files.
         namesrv: the nameserver's "127.0.0.1:port".
         broker_address: the broker's "127.0.0.1:port".
         broker_name: as in the route and in the trace's offsets.
         cluster_name: the cluster's name in the route.
-        extra_broker_conf: settings that come on top of `BROKER_CONF`; a change holds from the next start.
+        extra_broker_conf: settings that override `BROKER_CONF`; a change takes effect at the next start.
     """
 
     def __init__(
@@ -82,26 +82,26 @@ class Sandbox:
         return self._namesrv.pid
 
     def start(self) -> None:
-        """Start what does not run and wait until the broker is in the nameserver's route."""
+        """Start both unless they run, and wait until the broker is in the nameserver's route."""
         for server in (self._namesrv, self._broker):
             if server is not None and not server.running:
                 server.launch()
                 server.wait_until_ready()
 
     def stop(self) -> None:
-        """Stop both in good order; the broker takes 8 to 14 s for it."""
+        """Stop both with SIGTERM; the broker takes 8 to 14 s."""
         self._broker.stop()
         if self._namesrv is not None:
             self._namesrv.stop()
 
     def kill(self) -> None:
-        """End both at once. What the broker has acknowledged stays in its files; the next start recovers."""
+        """Kill both. Messages that the broker has acknowledged are in its files; the next start recovers them."""
         self._broker.kill()
         if self._namesrv is not None:
             self._namesrv.kill()
 
     def start_broker(self) -> None:
-        """Start the broker again on the same port and store; returns when it is reachable."""
+        """Start the broker again on the same port and store; return when it is reachable."""
         self._broker.launch()
         self._broker.wait_until_ready()
 
@@ -120,7 +120,7 @@ class Sandbox:
             self._namesrv.wait_until_ready()
 
     def stop_namesrv(self) -> None:
-        """SIGTERM to the nameserver; brokers and clients go on without it for a while."""
+        """Stop the nameserver with SIGTERM; brokers and clients continue without it for a while."""
         if self._namesrv is not None:
             self._namesrv.stop()
 
@@ -131,12 +131,12 @@ class Sandbox:
         return False
 
     def _java(self, main: str, conf: Path, *options: str) -> list[str]:
-        jars.jars(jars.ROCKETMQ)  # says what to do where they were never fetched
+        jars.jars(jars.ROCKETMQ)  # raises with a hint if they were never fetched
         return [
             jars.java(),
             f"-Duser.home={self.folder}",
             "-XX:+UseSerialGC",
-            "-XX:-UsePerfData",  # else a file in /tmp
+            "-XX:-UsePerfData",  # it would write a file in /tmp
             "-Djava.net.preferIPv4Stack=true",
             f"-Djava.io.tmpdir={self.folder / 'tmp'}",
             "--add-opens=java.base/java.nio=ALL-UNNAMED",
@@ -177,8 +177,8 @@ class Sandbox:
             file,
             f"-Xmx{self._broker_heap}",
             "-XX:MaxDirectMemorySize=512m",
-            "-XX:TieredStopAtLevel=1",  # a short life does not pay the optimising compiler back
-            # A broker refuses messages on a disk that is 90 % full; a laptop's may well be.
+            "-XX:TieredStopAtLevel=1",  # the process is too short-lived for the optimising compiler
+            # A broker rejects messages on a disk that is 90 % full, which is common on laptops.
             "-Drocketmq.broker.diskSpaceWarningLevelRatio=0.99",
             "-Drocketmq.broker.diskSpaceCleanForciblyRatio=0.98",
         )
@@ -197,18 +197,18 @@ def rocketmq(
     timeout: float = START_SECONDS,
     stop_in_order: bool = True,
 ) -> Iterator[Sandbox]:
-    """Run a nameserver and a broker while the block lasts.
+    """Run a nameserver and a broker within the block.
 
     Args:
-        folder: holds every file of theirs; made if missing. What an earlier start left there is used.
+        folder: contains all their files; created if missing. Data of an earlier start is used.
         broker_name: the broker's name in the route.
         cluster_name: the cluster's name in the route.
         join: another sandbox's `namesrv`: start only a broker, which registers there.
-        extra_broker_conf: lines for `broker.conf`, on top of `BROKER_CONF`.
+        extra_broker_conf: settings that override `BROKER_CONF`.
         java_options: further options of both JVMs, such as the system properties `tls.*`.
         broker_heap: the broker's `-Xmx`.
-        timeout: seconds that each of the two may take to start.
-        stop_in_order: whether to stop them as an operator would, or kill them, which saves 8 to 14 s.
+        timeout: start timeout of each of the two, seconds.
+        stop_in_order: stop them with SIGTERM; killing them saves 8 to 14 s.
 
     Raises:
         SandboxError: another process uses the folder, or one of the two did not start.
@@ -216,7 +216,7 @@ def rocketmq(
     folder = folder.resolve()
     (folder / "tmp").mkdir(parents=True, exist_ok=True)
     with _alone(folder):
-        for left_over in folder.glob("*.pid"):  # before the ports: it would still hold them
+        for left_over in folder.glob("*.pid"):  # first, as they would still hold the ports
             end_left_over(left_over, folder)
         sandbox = Sandbox(
             folder,
@@ -248,7 +248,7 @@ def _alone(folder: Path) -> Iterator[None]:
             lock.seek(0)
             owner = lock.read().strip() or "unknown"
             raise SandboxError(
-                f"process {owner} runs a sandbox on {folder} already: wait for it, end it, "
+                f"process {owner} already runs a sandbox on {folder}: wait for it, stop it, "
                 "or set TRACE_HOME to another folder"
             ) from None
         lock.truncate(0)

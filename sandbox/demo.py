@@ -1,4 +1,4 @@
-"""`make demo`: a real broker, real traffic, the whole pipeline by its DAGs, and what came out."""
+"""`make demo`: a real broker, real traffic, the whole pipeline by its DAGs, and the resulting marts."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ _console = Console(width=150, highlight=False)
 
 
 def demo(messages: int, settings: Settings, lock: IO[str]) -> None:
-    """Add traffic, process what is new, show the marts and the proof."""
+    """Generate traffic, process it, and print the marts and the proof."""
     started = time.monotonic()
     _explain(settings)
-    # Not stopped in order: that takes ten seconds, and a killed broker loses nothing that it acknowledged.
+    # Killed: stopping takes 10 s, and a killed broker loses no acknowledged message.
     with rocketmq(settings.home / "sandbox", stop_in_order=False) as sandbox:
         _console.print(f"a real RocketMQ: nameserver {sandbox.namesrv}, broker {sandbox.broker_address}")
         generate(sandbox.namesrv, messages, settings.home / "sandbox" / "traffic")
@@ -46,7 +46,7 @@ def demo(messages: int, settings: Settings, lock: IO[str]) -> None:
 
 
 def wait_for_grace(settings: Settings) -> None:
-    """Wait until the youngest message is older than the grace: before that none counts as lost."""
+    """Wait until the newest message is older than the grace period: no message counts as lost before."""
     time.sleep(settings.limits.grace_seconds + settings.extract.margin_seconds)
 
 

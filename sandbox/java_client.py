@@ -1,7 +1,7 @@
 """The official Java client in this process, through JPype, with message trace on.
 
-Call `start_jvm` once, before anything else here. A process that has a JVM cannot fork safely and
-cannot start a second one: whoever uses this runs in a process of its own.
+Call `start_jvm` once, before anything else here. A process with a JVM cannot fork safely and cannot start a second JVM, so use
+this in a process of its own.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ TRACE_TOPIC = "RMQ_SYS_TRACE_TOPIC"
 REGION = "DefaultRegion"
 CLOUD_TRACE_TOPIC = f"rmq_sys_TRACE_DATA_{REGION}"
 
-# Of the JVM that runs.
+# The release in the running JVM.
 _release = NEWEST
 
-# The 5.5.0 dispatcher holds 2048 records a client and sends at most about 2000 a second; what
-# comes on top is dropped. Senders and listeners wait while this many are outstanding.
+# The 5.5.0 dispatcher queues 2048 records per client, sends at most about 2000 per second, and drops the rest. Producers and
+# listeners wait while this many are outstanding.
 MAX_OUTSTANDING = 400
 FLUSH_SECONDS = 20.0
-# The last trace messages are sent asynchronously, and closing the client drops those on their way.
+# The last trace messages are sent asynchronously, and closing the client drops those in flight.
 IN_FLIGHT_SECONDS = 0.7
 
 
@@ -73,7 +73,7 @@ def java_class(name: str) -> Any:
 
 @dataclass(frozen=True)
 class Tracing:
-    """Where a client's trace goes: its `traceTopic` setting and its access channel."""
+    """The destination of a client's trace: its `traceTopic` setting and its access channel."""
 
     topic: str | None = None
     cloud: bool = False
@@ -109,7 +109,7 @@ class TracedClient:
 
     @property
     def is_traced(self) -> bool:
-        """Whether the release can trace it."""
+        """Whether the release can trace this client."""
         return self.java.getTraceDispatcher() is not None
 
     def start(self) -> None:
@@ -131,10 +131,10 @@ class TracedClient:
             time.sleep(0.01)
 
     def flush(self) -> None:
-        """Hand all trace records to the network.
+        """Send all queued trace records.
 
         Raises:
-            RuntimeError: records were dropped, or are still there after `FLUSH_SECONDS`.
+            RuntimeError: records were dropped, or are still queued after `FLUSH_SECONDS`.
         """
         if not self.is_traced:
             return
@@ -156,7 +156,7 @@ def _private(target: Any, field: str) -> Any:
 
 
 def shut_down(clients: Sequence[TracedClient]) -> None:
-    """Flush the trace of all clients, then close them side by side."""
+    """Flush the trace of all clients, then close them, in parallel."""
     if not clients:
         return
     with ThreadPoolExecutor(len(clients)) as pool:
@@ -229,11 +229,11 @@ def consumer(
 ) -> TracedClient:
     """A started push consumer, which has its queues.
 
-    `handle(client, messages)` says what the listener is to do: `success`, `reconsume_later`,
+    `handle(client, messages)` returns the outcome of the listener: `success`, `reconsume_later`,
     `null`, `exception`, or (orderly) `suspend`.
 
     Raises:
-        TimeoutError: it got no queues.
+        TimeoutError: it was assigned no queues.
     """
     kind = java_class("client.consumer.DefaultMQPushConsumer")
     java = (
@@ -307,25 +307,25 @@ def message(
     properties: dict[str, str] | None = None,
 ) -> Any:
     """A Java `Message`."""
-    made = java_class("common.message.Message")(topic, jpype.JArray(jpype.JByte)(body.encode()))
+    created = java_class("common.message.Message")(topic, jpype.JArray(jpype.JByte)(body.encode()))
     if tags:
-        made.setTags(tags)
+        created.setTags(tags)
     if keys:
-        made.setKeys(keys)
+        created.setKeys(keys)
     if delay_level:
-        made.setDelayTimeLevel(delay_level)
+        created.setDelayTimeLevel(delay_level)
     for name, value in (properties or {}).items():
-        made.putUserProperty(name, value)
-    return made
+        created.putUserProperty(name, value)
+    return created
 
 
 def unique_id(sent: Any) -> str:
-    """The message id that the client gave a message as it sent it."""
+    """The message id that the client generated for a sent message."""
     return str(java_class("common.message.MessageClientIDSetter").getUniqID(sent))
 
 
 def send_async(client: TracedClient, sent: Any, done: Callable[[Any, Any], None]) -> threading.Event:
-    """Send; `done(result, error)` is called from the client's thread. The event is set after it."""
+    """Send; `done(result, error)` is called from the client's thread. The event is set after that."""
     finished = threading.Event()
 
     @jpype.JImplements("org.apache.rocketmq.client.producer.SendCallback")

@@ -1,4 +1,4 @@
-"""Which deliveries of a run are still to come, read from the record while it is written."""
+"""The outstanding deliveries of a run, read from the record while it is written."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from pathlib import Path
 from sandbox import scenarios
 from sandbox.record import Event
 
-# A delivery: message id, group, and the application's name where each client gets its own copy.
+# A delivery: message id, group, and the application for a broadcast group, in which each client gets its own copy.
 Delivery = tuple[str, str, str | None]
-MIN_CHECKS = 2  # what an undecided transaction has seen before a run ends
+MIN_CHECKS = 2  # of an undecided transaction before a run ends
 
 
 class Outstanding:
@@ -30,7 +30,7 @@ class Outstanding:
         self.finished = 0
 
     def read(self) -> int:
-        """Take in what was written since the last call; returns how much is still to come."""
+        """Read what was written since the last call; return the number of outstanding deliveries and transactions."""
         for file in self._run.glob("*.jsonl"):
             position = self._positions.get(file, 0)
             with file.open("rb") as lines:

@@ -1,4 +1,4 @@
-"""Free loopback ports, remembered so that a folder keeps its addresses."""
+"""Free loopback ports, saved so that a folder keeps its addresses."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from pathlib import Path
 
 log = logging.getLogger(__name__)
 
-# Below the range from which Linux and macOS take ports for outgoing connections.
+# Below the ephemeral port range of Linux and macOS.
 LOWEST, HIGHEST = 21000, 32000
 
 
 @dataclass(frozen=True)
 class Ports:
-    """Where one sandbox listens.
+    """The ports of one sandbox.
 
-    The broker takes three ports: `broker`, `broker` - 2 (the "VIP" channel, always derived) and
+    The broker uses three ports: `broker`, `broker` - 2 (the "VIP" channel, always derived) and
     `broker` + 1 (replication to slaves).
     """
 
@@ -27,14 +27,14 @@ class Ports:
     broker: int
 
     def in_use(self) -> list[int]:
-        """Those of the four ports that something else listens on."""
+        """The ports that are in use, of the four."""
         return [p for p in (self.namesrv, self.broker, self.broker - 2, self.broker + 1) if not _free(p)]
 
 
 def _free(port: int) -> bool:
     for host in ("127.0.0.1", ""):  # the replication port binds to every address
         with socket.socket() as probe:
-            # As Java does it: connections of an earlier run in TIME_WAIT do not count.
+            # As in Java: connections of an earlier run in TIME_WAIT do not count.
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
                 probe.bind((host, port))
@@ -44,7 +44,7 @@ def _free(port: int) -> bool:
 
 
 def ports_of(folder: Path) -> Ports:
-    """The folder's ports: those of its last start where all are free, else new ones.
+    """The folder's ports: those of its last start if all are free, otherwise new ones.
 
     Raises:
         OSError: no free ports were found.
@@ -55,7 +55,7 @@ def ports_of(folder: Path) -> Ports:
         taken = remembered.in_use()
         if not taken:
             return remembered
-        log.warning("port %s of %s is taken by another program: using new ports", taken[0], folder)
+        log.warning("port %s of %s is in use by another program: using new ports", taken[0], folder)
     for _ in range(200):
         start = random.randrange(LOWEST, HIGHEST)
         ports = Ports(namesrv=start, broker=start + 3)

@@ -1,4 +1,4 @@
-"""The proof that `make demo` ends with: messages and records, counted at the source and in the warehouse.
+"""The proof at the end of `make demo`: messages and records, counted at the source and in the warehouse.
 
 It reads with pyiceberg and counts records in the bodies in plain Python: it shares no code with the Spark jobs.
 """
@@ -21,15 +21,15 @@ _console = Console(width=140, highlight=False)
 def proof(
     settings: Settings, cluster: str, broker_offsets: dict[str, dict[str, dict[int, list[int]]]]
 ) -> dict[str, int]:
-    """Count everything twice, by ways that share no code; print it, and return the counts.
+    """Count messages and records in two ways that share no code; print and return the counts.
 
     Args:
         settings: of the run.
-        cluster: whose rows are counted.
+        cluster: name of the cluster.
         broker_offsets: topic to broker to queue to [min, max), from the official admin tool.
 
     Raises:
-        SystemExit: something was lost or doubled.
+        SystemExit: something was lost or duplicated.
     """
     in_broker = sum(
         high - low
@@ -70,15 +70,17 @@ def proof(
     )
     _console.print(table)
     if not whole:
-        raise SystemExit("messages or records were lost or doubled; `make demo` again reads what is missing")
+        raise SystemExit(
+            "messages or records were lost or duplicated; run `make demo` again to read missing ones"
+        )
     return counts
 
 
 def comparison(pairs: list[tuple[str, int, str, int]]) -> tuple[Table, bool]:
-    """What was counted at the source beside what is in the warehouse, and whether all of it is equal.
+    """A table of the counts of the source and of the warehouse, and whether all of them are equal.
 
     Args:
-        pairs: each what was counted there, how many, what was counted here, how many.
+        pairs: each the name and count at the source, and the name and count in the warehouse.
     """
     different = [left.partition(",")[0] for left, there, _, here in pairs if there != here]
     title = "every message and record is in the warehouse"

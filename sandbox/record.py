@@ -1,9 +1,9 @@
-"""What the clients did, written by themselves: the independent truth that tests compare with.
+"""What the clients did, recorded by the clients: the independent reference of the tests.
 
-A run is a folder `run-NNNN` with one `<app>.jsonl` a process, `offsets.json` and `summary.json`.
+A run is a folder `run-NNNN` with one `<app>.jsonl` per process, `offsets.json` and `summary.json`.
 Each line of a `.jsonl` is one event, with the release of the client; times are epoch milliseconds of the client's clock.
 
-`"event": "send"`, one a send call that was made:
+`"event": "send"`, one per send call:
     app, kind (normal, async, orderly, batch, delay, transaction, one_way, unconsumed, filtered,
     custom_trace, cloud), producer_group, client_id, topic, msg_id (as on the wire: a batch is a
     comma list), msg_ids (a list), offset_msg_id (null: one-way, and transactions, whose result has
@@ -12,22 +12,22 @@ Each line of a `.jsonl` is one event, with the release of the client; times are 
     transaction_id, transaction_plan (states in turn: the first decision, then each check; null: no
     transaction), one_way, traced (whether it leaves a Pub record), trace_topic.
 
-`"event": "consume"`, one a message of each listener call that has returned:
+`"event": "consume"`, one per message of each listener call that has returned:
     app, consumer_group, client_id, broadcast, orderly, topic (the original one, for a retry too),
     msg_id, offset_msg_id (of the stored copy: a retry has its own), keys, tags, broker, queue_id,
     queue_offset, reconsume_times, outcome (success, exception, reconsume_later, null, suspend,
-    timeout: success, but later than the consume timeout), begin_ms, end_ms, call_id (one a listener
+    timeout: success, but later than the consume timeout), begin_ms, end_ms, call_id (one per listener
     call), call_size (its messages), region (the message's MSG_REGION, null: none), born_host,
     traced (whether it leaves a SubBefore and a SubAfter: a 5.5.0 client drops those of a whole call
     whose last message has no region), trace_topic.
 
-`"event": "transaction"`, one a decision of the transaction listener:
+`"event": "transaction"`, one per decision of the transaction listener:
     app, producer_group, client_id, topic, msg_id, transaction_id, state (commit, rollback,
     unknown), check (false: the first decision), at_ms, traced (whether it leaves an EndTransaction record:
     not of clients before 4.9.0), trace_topic.
 
 `offsets.json` is {"before": …, "after": …}, each `{topic: {broker: {queue: [min, max]}}}` of the
-trace topics by the official admin tool; "after" was taken when all clients had been closed.
+trace topics by the official admin tool; "after" is read when all clients are closed.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class Record:
         ].append(event)
 
     def expected(self) -> dict[str, Counter[str]]:
-        """Trace topic → record type → how many records the events must have left."""
+        """Trace topic → record type → expected number of records."""
         found: dict[str, Counter[str]] = {}
         for event in self.sends:
             found.setdefault(event["trace_topic"], Counter())["Pub"] += event["traced"]
@@ -94,7 +94,7 @@ class Record:
         return {topic: +counts for topic, counts in found.items()}
 
     def summary(self) -> dict[str, dict[str, int]]:
-        """How many of what: sends by kind, listener calls by outcome, decisions by state."""
+        """Numbers of sends by kind, of listener calls by outcome, and of decisions by state."""
         return {
             "sends": dict(Counter(e["kind"] for e in self.sends)),
             "consumes": dict(Counter(e["outcome"] for e in self.consumes)),
@@ -110,13 +110,13 @@ _RECORD = re.compile(r"(?<![^\x01\x02])(Pub|SubBefore|SubAfter|EndTransaction|Re
 def record_types(body: str) -> list[str]:
     """The types of the trace records in a body.
 
-    A record begins with its type, behind the end of another or, as clients before 5.0 glue them for CLOUD, of a field.
+    A record begins with its type, after the end of another record or, as clients before 5.0 write them for CLOUD, of a field.
     """
     return _RECORD.findall(body)
 
 
 def offsets_from_json(decoded: dict[str, dict[str, dict[str, list[int]]]]) -> Offsets:
-    """Offsets as JSON has them, with queue numbers instead of texts."""
+    """Offsets decoded from JSON, with integer queue ids."""
     return {
         topic: {
             broker: {int(queue): ends for queue, ends in queues.items()} for broker, queues in brokers.items()
@@ -126,7 +126,7 @@ def offsets_from_json(decoded: dict[str, dict[str, dict[str, list[int]]]]) -> Of
 
 
 def new_run(record_folder: Path) -> Path:
-    """Make the next `run-NNNN` folder."""
+    """Create the next `run-NNNN` folder."""
     record_folder.mkdir(parents=True, exist_ok=True)
     number = 1 + max((int(run.name[4:]) for run in record_folder.glob("run-*")), default=0)
     run = record_folder / f"run-{number:04d}"

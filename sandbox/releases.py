@@ -1,4 +1,4 @@
-"""Releases of the official Java client that applications of the sandbox can use, and what differs between them."""
+"""Releases of the official Java client for the sandbox's applications, and their differences."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ _SERVER_JARS = ("rocketmq-broker", "rocketmq-namesrv", "rocketmq-controller", "r
 
 @dataclass(frozen=True)
 class Release:
-    """A release, as far as an application meets it.
+    """A release, and its properties that matter to an application.
 
     Attributes:
-        version: as Maven has it.
-        ivy_file: names its jars.
+        version: in Maven.
+        ivy_file: defines its jars.
         protocol: package of the classes of the protocol, below org.apache.rocketmq.
         traces_by_setter: tracing is switched on by `setEnableTrace`, not in the constructor.
         traces_transactions: a transactional producer can be traced, and writes an EndTransaction.

@@ -1,9 +1,8 @@
-"""The demo's shop: its topics, who sends and who consumes, and what happens to which message.
+"""The demo's shop: its topics, producers and consumer groups, and the planned outcome of each message.
 
-A sender writes the fate of a message into its user properties, so that any consumer process, of
-this run or of a later one, does the same with it: `plan.<group>` holds what the listener does at
-the first, second, … attempt (the last one repeats), `plan.transaction` the first decision of the
-transaction listener and those of the checks.
+A producer writes the plan of a message into its user properties, so that every consumer process, of this run or of a later one,
+follows it. `plan.<group>` has the listener's outcome of the first, second, … attempt; the last one repeats. `plan.transaction`
+has the first decision of the transaction listener, then those of the checks.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ PAYMENTS = "payments"
 SHIPMENTS = "shipments"
 PRICES = "prices"
 CLICKS = "clicks"
-AUDIT = "audit-log"  # nobody consumes it
+AUDIT = "audit-log"  # no group consumes it
 READINGS = "sensor-readings"
 JOBS = "cloud-jobs"
 TOPICS = (ORDERS, PAYMENTS, SHIPMENTS, PRICES, CLICKS, AUDIT, READINGS, JOBS)
@@ -111,7 +110,7 @@ def app(name: str) -> App:
 
 
 def bulk_sends(app_name: str, messages: int) -> list[Send]:
-    """The plain traffic of one application; over all of them it is `messages` messages."""
+    """The plain traffic of one application; all applications together send `messages` messages."""
     shipments, prices, payments = messages * 15 // 100, messages // 10, messages * 15 // 100
     if app_name == "warehouse":
         return [Send("orderly", "shipment-producer", SHIPMENTS, "PACKED")] * shipments + [
@@ -126,7 +125,7 @@ def bulk_sends(app_name: str, messages: int) -> list[Send]:
 
 
 def special_sends(app_name: str, full: bool) -> list[Send]:
-    """The cases that need a care of their own, a handful each."""
+    """The special cases, a few messages each."""
     if app_name == "warehouse":
         held_up = [{LEDGER.group: plan} for plan in ("suspend,success", "exception,success")]
         return [Send("orderly", "shipment-producer", SHIPMENTS, "PACKED", plan=plan) for plan in held_up * 4]
@@ -170,7 +169,7 @@ def _slow() -> Send:
 
 
 def late_sends(app_name: str) -> list[Send]:
-    """Sent when everything else was consumed: messages whose tag no group of their topic asks for.
+    """Messages whose tag no group of their topic subscribes to, sent after everything else was consumed.
 
     A group is expected on a topic from its first attempt there, so these come last.
     """
@@ -180,7 +179,7 @@ def late_sends(app_name: str) -> list[Send]:
 
 
 def groups_of(topic: str, tags: str | None) -> list[Subscription]:
-    """The subscriptions that a message of this topic and tag goes to, one a group."""
+    """The subscriptions that receive a message of this topic and tag, one per group."""
     found: dict[str, Subscription] = {}
     for application in APPS:
         for subscription, _ in application.consumers:
@@ -191,6 +190,6 @@ def groups_of(topic: str, tags: str | None) -> list[Subscription]:
 
 
 def attempt_outcome(plan: str | None, attempt: int) -> str:
-    """What a plan says for the attempt (0: the first); success where there is none."""
+    """The planned outcome of an attempt (0: the first); success without a plan."""
     steps = (plan or "success").split(",")
     return steps[min(attempt, len(steps) - 1)]

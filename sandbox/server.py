@@ -1,4 +1,4 @@
-"""One Java server of the sandbox: start it, wait for its readiness, stop, kill, never leave it behind."""
+"""One Java server of the sandbox: start it, wait until it is ready, stop or kill it, and never leave it behind."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ TAIL_LINES = 25
 
 
 class SandboxError(RuntimeError):
-    """The sandbox could not be started or stopped; the message says what to look at."""
+    """The sandbox could not be started or stopped; the message names the logs."""
 
 
 class Server:
-    """A Java server whose every file is below `folder`."""
+    """A Java server with all its files below `folder`."""
 
     def __init__(
         self,
@@ -34,7 +34,7 @@ class Server:
         ready: Callable[[], bool],
         timeout: float,
     ):
-        """`command` is built at each start; `ready` is asked once the server has said "boot success"."""
+        """`command` is built at each start; `ready` is called once the server has logged "boot success"."""
         self.name = name
         self.folder = folder
         self.log_file = folder / f"{name}.out"
@@ -65,7 +65,7 @@ class Server:
             raise SandboxError(f"the {self.name} already runs, as process {self.pid}")
         environment = {**os.environ, "ROCKETMQ_HOME": str(self.folder)}
         for variable in ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "NAMESRV_ADDR"):
-            environment.pop(variable, None)  # would change heap sizes, or point to another cluster
+            environment.pop(variable, None)  # they could change heap sizes, or point to another cluster
         with self.log_file.open("wb") as output:
             self._process = child_process.spawn(
                 self._command(),
@@ -97,13 +97,13 @@ class Server:
         raise SandboxError(f"the {self.name} was not ready after {self._timeout:.0f} s.{self._tail()}")
 
     def stop(self) -> None:
-        """SIGTERM, so that it flushes its store; SIGKILL if it hangs."""
+        """Stop it with SIGTERM, so that it flushes its store; with SIGKILL if it hangs."""
         if self._process is not None and not child_process.end(self._process, STOP_SECONDS):
             log.warning("the %s did not stop within %.0f s and was killed", self.name, STOP_SECONDS)
         self._gone()
 
     def kill(self) -> None:
-        """SIGKILL, as a crash of the machine's process would look."""
+        """Kill it with SIGKILL, as in a crash."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
@@ -120,10 +120,10 @@ class Server:
 
 
 def end_left_over(pid_file: Path, folder: Path) -> None:
-    """End the process that the file names, if it still is a server of this folder.
+    """End the process of the pid file, if it is still a server of this folder.
 
     Raises:
-        SandboxError: it does not go away.
+        SandboxError: it does not end.
     """
     if not pid_file.exists():
         return
@@ -146,7 +146,7 @@ def end_left_over(pid_file: Path, folder: Path) -> None:
 
 
 def _serves_folder(pid: int, folder: Path) -> bool:
-    """Whether the process is a server of this folder: a process id may since be somebody else's."""
+    """Whether the process is a server of this folder: the pid may have been reused."""
     try:
         command_line = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").replace("\0", " ")
     except FileNotFoundError:

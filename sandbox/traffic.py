@@ -1,9 +1,8 @@
 """Real traffic from the official Java client: `python -m sandbox.traffic --namesrv H:P --record DIR`.
 
-Each application of `sandbox.scenarios` is a process of its own. They send, consume, fail and retry
-as planned, and write down what they did (`sandbox.record` has the fields). The run is over when every
-message that was sent has come to its end in every group that it goes to, when the clients have been
-closed, and when the broker's trace topics hold exactly the records that must be there.
+Each application of `sandbox.scenarios` is a process of its own. They send, consume, fail and retry as planned, and
+record what they did (`sandbox.record` has the fields). A run ends when every message has been processed by every group that
+receives it, the clients are closed, and the broker's trace topics contain exactly the expected records.
 """
 
 from __future__ import annotations
@@ -58,7 +57,7 @@ class TrafficError(RuntimeError):
 
 
 class AppProcess:
-    """One running `sandbox.app`, to which commands are given."""
+    """A running `sandbox.app`, which takes commands."""
 
     def __init__(self, name: str, namesrv: str, messages: int, run: Path, full: bool, release: Release):
         self.name = name
@@ -86,7 +85,7 @@ class AppProcess:
         self._answers.put(None)
 
     def send(self, command: str) -> None:
-        """Give a command without waiting for its answer."""
+        """Send a command without waiting for its answer."""
         assert self._process.stdin is not None
         try:
             self._process.stdin.write(f"{command}\n")
@@ -163,15 +162,15 @@ def generate(
     check: bool = True,
     release: Release = NEWEST,
 ) -> Path:
-    """Make traffic and record it; returns the new run's folder below `record_dir`.
+    """Generate traffic and record it; return the folder of the new run below `record_dir`.
 
     Args:
         namesrv: the nameserver's "host:port".
-        messages: how many plain messages; about 150 special ones come on top.
+        messages: number of plain messages; about 150 special ones are added.
         record_dir: gets a new `run-NNNN`, and `client` for the Java client's logs and offsets.
-        full: with consume timeouts as well, which take more than a minute.
-        check: compare the broker's trace with the record; not where others write to it at the same time.
-        release: of the clients; an older one needs the topics that a run of the newest has made.
+        full: include consume timeouts, which take more than a minute.
+        check: compare the broker's trace with the record; not possible while others write to it.
+        release: of the clients; an older one needs the topics that a run of the newest has created.
 
     Raises:
         TrafficError: a process failed, messages were not consumed in time, or trace records are missing.
@@ -277,7 +276,7 @@ def count_records(messages: Iterable[dict[str, Any]]) -> dict[str, Counter[str]]
 
 
 def check_trace(expected: dict[str, Counter[str]], found: dict[str, Counter[str]]) -> list[str]:
-    """What differs, in words; empty if each topic holds exactly the expected records."""
+    """The differences, in words; empty if each topic has exactly the expected records."""
     return [
         f"{topic} has {found.get(topic, Counter())[kind]} {kind} records, expected {wanted}"
         for topic in sorted({*expected, *found})
@@ -315,7 +314,7 @@ def main() -> None:
     except TrafficError as error:
         sys.exit(f"traffic failed: {error}")
     except KeyboardInterrupt:
-        sys.exit("traffic interrupted: its processes are gone; this run's record has no offsets.json")
+        sys.exit("traffic interrupted: its processes have ended; the record of this run has no offsets.json")
     print(run)
 
 
