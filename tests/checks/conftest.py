@@ -1,4 +1,4 @@
-"""One lake with a sick and a well cluster, and what every check of Spark and of the service finds there."""
+"""One lake with a sick and a healthy cluster, and the results of every check on it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Servers on loopback: one that takes whatever it is sent, and a real Alertmanager."""
+"""Servers on loopback: one that accepts any request, and a real Alertmanager."""
 
 from __future__ import annotations
 

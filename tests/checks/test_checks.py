@@ -1,4 +1,4 @@
-"""Every check fails where it must, and passes where it must."""
+"""Every check fails for faulty data and passes for correct data."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def found(run) -> dict[str, Evaluation]:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_check_fails_where_it_must_and_only_there(found, name):
+def test_a_check_fails_for_the_sick_cluster_only(found, name):
     case, results = CASES[name], {result.entity: result for result in found[name].results}
     assert [result.entity for result in found[name].failures] == [case.fails], found[name]
     assert results[case.fails].value == pytest.approx(case.value)
@@ -132,7 +132,7 @@ def test_silence_is_measured_from_the_last_publication(result, watched, name):
         assert (result.passed, round(result.value)) == (passed, minutes), result
 
 
-def test_a_lake_where_nothing_was_ever_published_is_silent(tmp_path):
+def test_a_lake_without_any_publication_is_silent(tmp_path):
     empty = Settings(home=tmp_path)
     for name, passed, detail in (
         ("ingest_silent", False, "nothing was ever published"),
@@ -172,7 +172,7 @@ def test_every_check_has_a_case():
     print(f"\n{len(covered)} of {len(CHECKS)} checks: 100 %")
 
 
-def test_only_integrity_forbids_a_publication(found):
+def test_only_integrity_checks_prevent_a_publication(found):
     refused = refusing(found.values())
     assert {line.partition(" ")[0].rstrip(":") for line in refused} == {
         *("offsets_contiguous", "raw_offsets_match_data", "events_offsets_match_data", "raw_is_in_events"),
@@ -182,7 +182,7 @@ def test_only_integrity_forbids_a_publication(found):
     assert Build([], [], 1.0).passed
 
 
-def test_the_gate_refuses_and_books_why_on_main(run, result):
+def test_a_refused_publication_saves_its_results_on_main(run, result):
     """What `spark_jobs.jobs.marts` gives to `build_and_publish`; a build that it refuses has not passed."""
     built = Build([node("good_test", "pass")], [], 1.0)
     ours = run.settings.model_copy(update={"checks": Checks(integrity_days=36_500)})  # it looks at the clock
@@ -200,7 +200,7 @@ def test_the_gate_refuses_and_books_why_on_main(run, result):
     assert {row.check for row in rows} == names
 
 
-def test_nothing_is_said_of_a_skipped_test(found):
+def test_a_skipped_test_is_unknown(found):
     (skipped,) = [r for r in found["dbt_tests"].results if r.entity == "behind_the_bad_test"]
     assert skipped.passed is None
     assert not found["dbt_tests"].complete
@@ -253,9 +253,7 @@ def replaced(count: int, **columns: Any) -> list[dict]:
         (RETENTION, [{"row_count": 20, "table_name": EVENTS.name, "dropped_at": 60}], 0.5),
     ],
 )
-def test_rows_that_were_taken_away_on_purpose_are_no_drop_and_others_are(
-    run, settings, book, table, rows, value
-):
+def test_rows_removed_on_purpose_are_no_drop(run, settings, book, table, rows, value):
     """Of 40 sends 20 are gone. A book excuses as many rows as it says records were taken away since."""
     times = ("completed_at", "dropped_at")
     book(
@@ -360,7 +358,7 @@ def test_each_check_has_a_runbook_and_each_runbook_a_check():
             assert (RUNBOOKS / link).is_file(), (file, link)
 
 
-def test_the_statements_of_the_runbooks_can_be_run(result):
+def test_the_sql_of_the_runbooks_runs(result):
     """They are analysed against the tables that there are; marts that the world has not are left out."""
     known = 0
     for file in RUNBOOKS.glob("*.md"):

@@ -1,4 +1,4 @@
-"""`make up` watches itself: what it notifies the sinks of while Airflow, the watchdog or the disk does not work."""
+"""The alerts of `make up` about Airflow, the watchdog and the disk."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class Loop:
 
 
 @needs_alertmanager
-def test_a_component_that_keeps_dying_is_an_alert_in_every_sink_until_it_is_well(hook, tmp_path):
+def test_a_component_that_fails_repeatedly_is_an_alert_in_every_sink_until_it_is_healthy(hook, tmp_path):
     """A real process, which ends as long as a file is there."""
     broken = tmp_path / "broken"
     broken.touch()
@@ -138,7 +138,7 @@ def open_alert(settings: Settings) -> Alert:
 
 
 @needs_alertmanager
-def test_open_alerts_stay_alive_while_their_watchdog_is_dead_and_people_hear_that_it_is(hook, tmp_path):
+def test_open_alerts_are_resent_while_the_watchdog_is_dead_which_is_an_alert(hook, tmp_path):
     with alertmanager(tmp_path / "am", hook.url, "1m") as url:
         ours = settings_of(tmp_path, hook, url, watchdog_silent_intervals=3)
         stands = open_alert(ours)
@@ -162,7 +162,7 @@ def test_open_alerts_stay_alive_while_their_watchdog_is_dead_and_people_hear_tha
             until(lambda: ("task_failed", "d/t") not in active(url), 3 * KEPT, "it was sent again for ever")
 
 
-def test_while_the_watchdog_is_well_nothing_is_sent_twice(hook, tmp_path):
+def test_while_the_watchdog_runs_nothing_is_resent(hook, tmp_path):
     ours = settings_of(tmp_path, hook)
     ours = ours.model_copy(
         update={
@@ -178,7 +178,7 @@ def test_while_the_watchdog_is_well_nothing_is_sent_twice(hook, tmp_path):
     assert hook.requests == []
 
 
-def test_at_its_start_it_sends_what_nobody_has_sent_for_long(hook, tmp_path):
+def test_at_its_start_it_resends_alerts_that_were_not_resent_for_long(hook, tmp_path):
     """The machine was off, or the clock is another."""
     ours = settings_of(tmp_path, hook)
     alerts = ours.alerts.model_copy(update={"alertmanager": [SecretStr(f"http://{hook.url}/am")]})
@@ -276,7 +276,7 @@ def test_a_full_disk_is_an_alert_that_needs_no_disk(hook, small_disk, monkeypatc
     assert "disk_space" in (ours.home / "supervisor" / "alerts.json").read_text(), "saved when there was room"
 
 
-def test_a_full_disk_that_the_watchdog_has_told_of_is_not_told_twice(hook, tmp_path):
+def test_a_full_disk_with_an_alert_of_the_watchdog_is_no_second_alert(hook, tmp_path):
     ours = settings_of(tmp_path, hook, disk_free_share=1.0)
     found_full = judge(disk.disk_space, disk.disk_space.measure(Run(ours, datetime.now(UTC))), ours)
     by_the_watchdog = advance([], [found_full], ours, datetime.now(UTC))
@@ -289,7 +289,7 @@ def test_a_full_disk_that_the_watchdog_has_told_of_is_not_told_twice(hook, tmp_p
     assert [alert.check for alert in alerts.open] == ["airflow_component"]
 
 
-def test_no_error_ends_it(hook, tmp_path, caplog):
+def test_errors_do_not_end_the_supervisor(hook, tmp_path, caplog):
     """Nothing can be written, and the sink does not answer."""
     (tmp_path / "supervisor").write_text("a file where a folder should be")
     ours = settings_of(tmp_path, hook)
@@ -301,7 +301,7 @@ def test_no_error_ends_it(hook, tmp_path, caplog):
         until(lambda: "the alerts are kept in memory" in caplog.text, 10, "the log does not say so")
 
 
-def test_disks_are_told_apart_by_their_file_systems(small_disk, tmp_path, monkeypatch):
+def test_disks_are_identified_by_their_file_systems(small_disk, tmp_path, monkeypatch):
     monkeypatch.setenv("TMPDIR", str(small_disk / "not there yet"))
     ours = Settings(home=tmp_path)
     home, temporary = disk.disks(ours)
@@ -320,7 +320,7 @@ def a_disk(free: int) -> Disk:
     return Disk("home", Path("/data"), ("TRACE_HOME",), free * GB, 100 * GB, free / 100)
 
 
-def test_the_days_left_follow_from_the_growth_that_was_seen():
+def test_the_days_left_are_computed_from_the_growth():
     history: disk.History = {}
     for hours, free in ((0, 50), (0.5, 49), (12, 45), (24, 40)):
         history = disk.with_sample(history, [a_disk(free)], NOW + timedelta(hours=hours))
@@ -337,7 +337,7 @@ def test_the_days_left_follow_from_the_growth_that_was_seen():
     assert "full in" not in no_history.detail
 
 
-def test_the_history_of_a_disk_is_bounded_and_no_clock_or_damage_spoils_it(tmp_path):
+def test_the_history_of_a_disk_is_bounded_and_survives_clock_jumps_and_damage(tmp_path):
     history: disk.History = {}
     for hours in range(disk.SAMPLES + 30):
         history = disk.with_sample(history, [a_disk(50)], NOW + timedelta(hours=hours))
@@ -367,7 +367,7 @@ def test_the_history_of_a_disk_is_bounded_and_no_clock_or_damage_spoils_it(tmp_p
         ({"heartbeat_url": "http://b", "apprise": {"pipeline": ["json://c"]}}, []),
     ],
 )
-def test_what_the_settings_lack_is_said(alerts, missing):
+def test_missing_settings_are_listed(alerts, missing):
     lines = sink.missing(Alerts(**alerts))
     assert len(lines) == len(missing)
     assert all(part in line for part, line in zip(missing, lines, strict=True))

@@ -1,4 +1,4 @@
-"""Sinks are told, later if they do not answer, and nobody sees their addresses."""
+"""Sinks are notified, later if they do not answer, and their addresses are never shown."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def settings(**alerts) -> Settings:
     return Settings(environment="prod", alerts=Alerts(**alerts))
 
 
-def test_apprise_is_told_once_of_a_fault_and_once_of_its_end(store, hook):
+def test_apprise_is_notified_once_of_a_failure_and_once_of_its_resolution(store, hook):
     ours = settings(
         apprise={"messaging": [f"json://{hook.url}/chat"], "pipeline": [f"json://{hook.url}/other"]}
     )
@@ -53,7 +53,7 @@ def test_apprise_is_told_once_of_a_fault_and_once_of_its_end(store, hook):
     assert hook.bodies("/other") == []
 
 
-def test_an_undelivered_alert_goes_out_later(store, hook):
+def test_an_undelivered_notification_is_retried_by_a_later_run(store, hook):
     with receiver() as away:
         ours = settings(apprise={"messaging": [f"json://{away.url}/x", f"json://{hook.url}/y"]})
         away.answers = [500, 500, 500]
@@ -69,7 +69,7 @@ def test_an_undelivered_alert_goes_out_later(store, hook):
         assert (len(away.requests), len(hook.requests)) == (4, 1)
 
 
-def test_a_sink_that_hangs_keeps_nobody_waiting(store, hook):
+def test_a_sink_that_hangs_does_not_delay_the_others(store, hook):
     """Two Alertmanagers behind a socket that takes what it is sent and says nothing, and a chat that does."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"127.0.0.1:{silent.getsockname()[1]}"
@@ -85,7 +85,7 @@ def test_a_sink_that_hangs_keeps_nobody_waiting(store, hook):
     assert len(hook.bodies("/chat")) == 2
 
 
-def test_without_sinks_the_alert_is_logged_and_waits(store, hook, caplog):
+def test_without_sinks_an_alert_is_logged_and_stays_pending(store, hook, caplog):
     notify(store, [found(("a", False))], settings(), minute(0))
     assert f"alert: prod:marts.orphan_rate:orphan_rate:a: prod/a: {ORPHANS}" in caplog.text
     notify(store, [], settings(apprise={"messaging": [f"json://{hook.url}/late"]}), minute(60))
@@ -122,7 +122,7 @@ def minutes_to(time: str) -> int:
     return round((datetime.fromisoformat(time) - datetime.now(UTC)) / timedelta(minutes=1))
 
 
-def test_the_old_end_of_a_fault_that_is_back_resolves_nothing(hook):
+def test_a_pending_resolution_does_not_resolve_an_alert_that_reopened(hook):
     """It ended while Alertmanager was away, which takes the last of the same labels."""
     kept: list[Alert] = []
 
@@ -149,7 +149,7 @@ def test_the_old_end_of_a_fault_that_is_back_resolves_nothing(hook):
     ]
 
 
-def test_a_sink_hears_no_end_of_what_it_never_heard_of(store, hook):
+def test_a_resolution_is_not_sent_without_its_alert(store, hook):
     for passed in (False, True):
         notify(store, [found(("old", passed))], settings(), minute(int(passed)))
     notify(store, [found(("new", False))], settings(), minute(2))
@@ -191,7 +191,7 @@ def test_a_secret_in_an_address_is_never_shown(tmp_path, hook, caplog, capfd, si
         assert set(result.undelivered) & {"apprise messaging 1", "alertmanager 1"}
 
 
-def test_people_are_told_though_the_disk_is_full(tmp_path, store, hook, caplog):
+def test_notifications_are_sent_on_a_full_disk(tmp_path, store, hook, caplog):
     os.symlink("/dev/full", tmp_path / "alerts.new")
     ours = settings(apprise={"messaging": [f"json://{hook.url}/chat"]}, alertmanager=[f"http://{hook.url}"])
     with pytest.raises(StateNotSavedError, match="No space left on device"):
@@ -204,7 +204,7 @@ def test_people_are_told_though_the_disk_is_full(tmp_path, store, hook, caplog):
 
 
 @pytest.mark.parametrize("damage", ["", "[{", "[7]", '[{"identity": "x"}]', '{"a": 1}', "null"])
-def test_people_are_told_though_the_notebook_is_damaged(tmp_path, store, hook, caplog, damage):
+def test_notifications_are_sent_with_a_damaged_file_store(tmp_path, store, hook, caplog, damage):
     (tmp_path / "alerts.json").write_text(damage)
     ours = settings(apprise={"messaging": [f"json://{hook.url}/chat"]})
     for n in range(2):
@@ -226,7 +226,7 @@ def test_people_are_told_though_the_notebook_is_damaged(tmp_path, store, hook, c
         ("TRACE_ALERTS", "heartbeat=https://hush-7/tok-9"),
     ],
 )
-def test_settings_that_are_refused_show_no_secret(monkeypatch, name, value):
+def test_rejected_settings_show_no_secret(monkeypatch, name, value):
     monkeypatch.setenv(name, value)
     with pytest.raises((ValueError, SettingsError)) as refused:
         Settings()
@@ -235,7 +235,7 @@ def test_settings_that_are_refused_show_no_secret(monkeypatch, name, value):
     assert "alerts" in shown.lower(), "it says which setting"
 
 
-def test_the_notebook_reads_what_it_wrote(store):
+def test_the_file_store_round_trip(store):
     ours = settings()
     notify(store, [found(("a", False), ("b", False))], ours, minute(0))
     notify(store, [found(("a", True), ("b", False))], ours, minute(1))
@@ -245,7 +245,7 @@ def test_the_notebook_reads_what_it_wrote(store):
 
 
 @needs_alertmanager
-def test_brokers_that_are_away_are_told_of_once_with_the_rules_of_the_docs(store, hook, tmp_path):
+def test_unreachable_brokers_notify_once_with_the_inhibition_rules_of_the_docs(store, hook, tmp_path):
     """What follows from the failed task is kept back while that stands, and goes out when it alone is over."""
     shown = re.search(r"```yaml\n(.*?)```", (PROJECT / "docs" / "checks.md").read_text(), re.DOTALL)
     config = yaml.safe_load(dedent(shown[1]))

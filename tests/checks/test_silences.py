@@ -1,4 +1,4 @@
-"""While a job keeps others waiting, their silence opens no alert that anybody is told of."""
+"""While a job holds a pool slot, the freshness alerts of waiting jobs are silenced."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def held_back(settings, now: datetime) -> list[str]:
     return [window.match for window in silences.with_job_windows(settings, now).alerts.maintenance]
 
 
-def test_from_the_start_of_the_job_until_a_while_after_its_end(result, watched):
+def test_alerts_are_silenced_from_the_start_of_the_job_until_some_time_after_its_end(result, watched):
     with silences.maintenance_window(watched, ["ingest_silent", "freshness_raw"], "upkeep"):
         inside = datetime.now(UTC)
         assert sorted(held_back(watched, inside)) == ["*:freshness_raw*", "*:ingest_silent*"]
@@ -38,7 +38,7 @@ def test_from_the_start_of_the_job_until_a_while_after_its_end(result, watched):
     assert len(rows) == 2
 
 
-def test_as_long_as_the_job_lives_and_not_for_long_after_it_was_killed(result, watched, monkeypatch):
+def test_a_window_is_renewed_while_the_job_runs_and_expires_after_it_was_killed(result, watched, monkeypatch):
     monkeypatch.setattr(silences, "RENEWED", timedelta(seconds=1))
     with silences.maintenance_window(watched, ["ingest_silent"], "long"):
         first = datetime.now(UTC) + silences.AFTER
@@ -47,7 +47,7 @@ def test_as_long_as_the_job_lives_and_not_for_long_after_it_was_killed(result, w
         until(lambda: held_back(watched, first) == ["*:ingest_silent*"], 20, "the window was not renewed")
 
 
-def test_a_task_that_ends_lets_nothing_out_that_a_job_holds_back(result, watched):
+def test_the_end_of_a_task_sends_no_silenced_alert(result, watched):
     store.change(watched, lambda alerts: [])
     silent = found((None, False), check=BY_NAME["ingest_silent"])
     with silences.maintenance_window(watched, ["ingest_silent"], "upkeep"), receiver() as hook:
@@ -59,7 +59,7 @@ def test_a_task_that_ends_lets_nothing_out_that_a_job_holds_back(result, watched
     store.change(watched, lambda alerts: [])
 
 
-def test_also_when_the_job_fails(result, watched):
+def test_the_window_also_ends_when_the_job_fails(result, watched):
     with pytest.raises(RuntimeError), silences.maintenance_window(watched, ["marts_silent"], "broken"):
         raise RuntimeError
     assert held_back(watched, datetime.now(UTC) + silences.AFTER) == []

@@ -1,4 +1,4 @@
-"""`lake.ops.alerts` and a real Alertmanager: from data that is broken to people, and back."""
+"""`lake.ops.alerts` and a real Alertmanager: from a failed check to a notification and its resolution."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def nothing_booked(watched):
     store.change(watched, lambda alerts: [])
 
 
-def test_two_writers_at_once_lose_nothing(result, watched):
+def test_two_concurrent_writers_lose_no_update(result, watched):
     """Each of them reads, changes and writes the whole table."""
     ready = threading.Barrier(4)
     failed: list[Exception] = []
@@ -62,7 +62,7 @@ def test_two_writers_at_once_lose_nothing(result, watched):
     store.change(watched, lambda alerts: [])
 
 
-def test_a_lake_of_an_earlier_version_takes_alerts_before_and_after_it_gets_the_new_columns(result, watched):
+def test_a_lake_of_an_earlier_version_stores_alerts_before_and_after_its_migration(result, watched):
     """The watchdog, which has no Spark, may be the first to write."""
     result.sql("alter table lake.ops.alerts drop columns (value, threshold)")
     written = store.change(
@@ -83,7 +83,7 @@ def hook():
 
 
 @needs_alertmanager
-def test_a_fault_is_one_alert_in_alertmanager_for_as_long_as_it_stands(result, watched, hook, tmp_path):
+def test_a_failure_is_one_alert_in_alertmanager_until_it_is_resolved(result, watched, hook, tmp_path):
     """The offsets of cluster `well` are whole, broken, left alone, and whole again."""
     with alertmanager(tmp_path / "am", hook.url, f"{RESOLVE_SECONDS}s") as url:
         ours = watched.model_copy(

@@ -1,4 +1,4 @@
-"""What an on-call engineer reads first: where, what, and the value against the limit; and never what is not known."""
+"""Alert titles: where, what is wrong, and the value against the limit."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_the_title_says_what_is_wrong_where_and_the_value_against_the_limit(chec
 
 
 @pytest.mark.parametrize("check", BY_NAME.values(), ids=list(BY_NAME))
-def test_what_could_not_be_checked_is_a_title_of_its_own(check: Check):
+def test_a_check_that_raised_has_its_own_title(check: Check):
     broken = could_not_be_made(check, ConnectionError("no answer"), SETTINGS)
     (alert,) = advance([], [broken], SETTINGS, minute(0))
     assert alert.summary == f"prod: could not be checked: {check.name}: ConnectionError: no answer"
@@ -74,7 +74,7 @@ def test_an_entity_that_could_not_be_measured_is_named_with_the_reason():
     ]
 
 
-def test_what_was_never_there_is_no_check_that_failed():
+def test_what_has_never_happened_is_not_a_failed_check():
     never = Measured(None, None, "lake.raw.trace_messages: nothing was ever published", "never")
     assert opened("ingest_silent", never) == [
         "prod: ingest_silent: lake.raw.trace_messages: nothing was ever published, limit 20 min"
@@ -97,7 +97,7 @@ ENTITIES = (None, "", "a", QUEUE, "{value}/{0}/{x.y}", "\n/\u202e", "x" * 5000, 
 
 
 @pytest.mark.parametrize("check", BY_NAME.values(), ids=list(BY_NAME))
-def test_there_is_a_title_whatever_an_entity_is_called_and_whatever_was_measured(check):
+def test_any_entity_and_any_value_has_a_title(check):
     for entity, value in itertools.product(ENTITIES, (None, 0.0, -1.0, 1e-9, 1e18, math.inf, math.nan)):
         found = title(check, Result(entity, value, 1.0, False, "why"), "prod")
         assert found.startswith("prod")
@@ -105,7 +105,7 @@ def test_there_is_a_title_whatever_an_entity_is_called_and_whatever_was_measured
         assert len(found) <= LONGEST
 
 
-def test_the_title_of_an_open_alert_is_as_new_as_what_was_found():
+def test_the_title_of_an_open_alert_follows_the_newest_failure():
     """Alertmanager takes the annotations anew each time; the labels, its identity, stay."""
     check = BY_NAME["lag"]
     alerts = advance([], [judge(check, [Measured(QUEUE, 20_000)], SETTINGS)], SETTINGS, minute(0))
@@ -139,7 +139,7 @@ def test_a_duration_has_two_units_at_most():
     assert list(map(duration, spans)) == ["1 min", "1 d", "3 d 4 h"]
 
 
-def test_a_metadata_file_that_is_cut_short_is_named(result, watched, settings):
+def test_a_truncated_metadata_file_is_named(result, watched, settings):
     """By the checks that read with pyiceberg and by those that read with Spark."""
     table = lake(settings).load_table(RAW.name)
     file = Path(table.metadata_location.removeprefix("file://").removeprefix("file:"))

@@ -1,4 +1,4 @@
-"""Names of topics, groups and clients are written by other people: no sink takes them for markup, headers or lines."""
+"""Names of topics, groups and clients are untrusted: in no sink are they markup, headers or line breaks."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def failed(*names: str):
 
 
 @pytest.mark.parametrize("option", ["", "&format=html"], ids=["text", "html"])
-def test_a_mail_shows_names_as_they_are_and_no_header_is_theirs(store, option):
+def test_names_are_literal_in_a_mail_and_cannot_add_headers(store, option):
     with mailbox() as (address, mails):
         url = f"mailto://{address}/?from=trace@example.com&to=oncall@example.com{option}"
         assert (
@@ -78,7 +78,7 @@ CHATS = {
 
 
 @pytest.mark.parametrize("chat", CHATS)
-def test_a_chat_takes_no_name_for_a_mention_a_link_or_markup(store, sent, chat):
+def test_names_are_no_mentions_links_or_markup_in_a_chat(store, sent, chat):
     notify(store, [failed(HOSTILE)], settings(apprise={"messaging": [CHATS[chat]]}), minute(0))
     body, *_ = sent.bodies("/chat")
     said = json.dumps(body, ensure_ascii=False)
@@ -87,7 +87,7 @@ def test_a_chat_takes_no_name_for_a_mention_a_link_or_markup(store, sent, chat):
         assert markup not in said
 
 
-def test_a_message_has_an_end_whatever_names_hold(store):
+def test_the_length_of_a_message_is_bounded(store):
     with receiver() as hook:
         ours = settings(apprise={"messaging": [f"json://{hook.url}/chat"]})
         notify(store, [failed(LONG, *(f"{n}{LONG}" for n in range(30)))], ours, minute(0))
@@ -97,6 +97,6 @@ def test_a_message_has_an_end_whatever_names_hold(store):
     assert "and 30 more" in body["title"]
 
 
-def test_a_name_forges_no_line_of_the_log(store, caplog):
+def test_a_name_cannot_forge_a_log_line(store, caplog):
     notify(store, [failed("g\nalert: all is well")], settings(), minute(0))
     assert [line for line in caplog.text.splitlines() if line.startswith("alert: all")] == []

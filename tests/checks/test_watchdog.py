@@ -1,4 +1,4 @@
-"""The watchdog needs none of the rest: it tells when the others are silent, and when it cannot look."""
+"""The watchdog alerts independently of the other jobs: when they are silent, and when it cannot check them."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def titles(hook) -> list[str]:
     return [body["title"] for body in hook.bodies("/chat")]
 
 
-def test_where_all_is_well_it_beats_and_tells_nobody(result, ours, hook):
+def test_without_failures_it_sends_only_the_heartbeat(result, ours, hook):
     assert watch(ours, datetime.now(UTC), "calm") == []
     assert hook.requests == [("GET", "/beat/1", None)]
     rows = result.sql(
@@ -62,7 +62,7 @@ def test_where_all_is_well_it_beats_and_tells_nobody(result, ours, hook):
     assert all((row.owner, row.runbook) == ("data-platform", f"docs/runbooks/{row.check}.md") for row in rows)
 
 
-def test_it_pages_when_a_running_task_was_killed(ours, hook):
+def test_it_alerts_when_a_running_task_was_killed(ours, hook):
     """A merge is killed with SIGKILL while it starts: it tells nobody, and publishes nothing ever after."""
     before = head(ours, RAW)
     environment = os.environ | {
@@ -93,7 +93,7 @@ def test_it_pages_when_a_running_task_was_killed(ours, hook):
     assert (alert.check, alert.entity) == ("ingest_silent", None)
 
 
-def test_what_the_lake_says_is_told_though_no_broker_answers(ours, hook):
+def test_checks_of_the_lake_notify_although_no_broker_answers(ours, hook):
     with socket.create_server(("127.0.0.1", 0)) as silent:  # accepts, and never says a word
         address = f"127.0.0.1:{silent.getsockname()[1]}"
         clusters = [Cluster(name=name, namesrv=[address]) for name in ("hangs", "hangs_too")]
@@ -110,7 +110,7 @@ def test_what_the_lake_says_is_told_though_no_broker_answers(ours, hook):
     assert silent < unasked
 
 
-def test_a_lake_that_hangs_is_told_of_in_time(ours, hook, monkeypatch):
+def test_a_lake_that_hangs_is_an_alert_within_the_timeout(ours, hook, monkeypatch):
     """A catalog behind a socket that takes what it is sent and says nothing."""
     monkeypatch.setattr(watchdog, "SECONDS", 2)
     with socket.create_server(("127.0.0.1", 0)) as silent:
@@ -135,7 +135,7 @@ def _has_java(leader: int) -> bool:
     return False
 
 
-def test_it_pages_once_when_it_cannot_look_and_does_not_beat(ours, hook, tmp_path):
+def test_it_alerts_once_and_sends_no_heartbeat_when_the_lake_is_unavailable(ours, hook, tmp_path):
     away = ours.model_copy(update={"catalog": Catalog(uri=f"jdbc:sqlite:{tmp_path}/none/catalog.db")})
     away = Settings.model_validate(away.model_dump())
     for n in range(2):
@@ -150,7 +150,7 @@ def test_it_pages_once_when_it_cannot_look_and_does_not_beat(ours, hook, tmp_pat
     assert len(hook.bodies("/beat/1")) == 1
 
 
-def test_what_stands_stays_alive_in_alertmanager_while_the_lake_is_away(ours, hook, tmp_path):
+def test_open_alerts_are_resent_while_the_lake_is_unavailable(ours, hook, tmp_path):
     alerts = ours.alerts.model_copy(update={"alertmanager": [SecretStr(f"http://{hook.url}")]})
     ours = ours.model_copy(update={"alerts": alerts})
     now = datetime.now(UTC)
@@ -171,7 +171,7 @@ def test_what_stands_stays_alive_in_alertmanager_while_the_lake_is_away(ours, ho
         assert not [title for title in titles(hook) if "task d/t failed" in title], "chats know it already"
 
 
-def test_a_sink_that_does_not_answer_stops_the_beat(ours, hook):
+def test_a_sink_that_does_not_answer_stops_the_heartbeat(ours, hook):
     hook.answers = [503] * 3
     tasks.task_ended(ours, "d/t", True, "its log", "r1", datetime.now(UTC))
     hook.answers = [503] * 3
@@ -207,7 +207,7 @@ def test_a_cluster_that_was_just_added_has_time_to_be_read(ours, hook):
     assert alerts == {("freshness_raw", "added"), ("freshness_events", "added")}
 
 
-def test_a_task_that_is_no_more_stands_as_failed_no_longer(ours, hook):
+def test_the_alert_of_a_removed_task_is_resolved(ours, hook):
     now = datetime.now(UTC)
     for task in ("d/gone", "d/extract/c1", "d/extract/c2", "d/any/7", "e/gone"):
         tasks.task_ended(ours, task, True, "its log", "r1", now)

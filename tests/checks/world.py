@@ -1,4 +1,4 @@
-"""A lake with two clusters: everything that a check looks at is wrong in `sick` and right in `well`."""
+"""A lake with two clusters: all checked data is faulty in `sick` and correct in `well`."""
 
 from __future__ import annotations
 

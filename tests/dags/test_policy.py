@@ -1,4 +1,4 @@
-"""What every DAG must have, so that whoever is woken by it finds an owner and a runbook."""
+"""The policy of all DAGs: owner, runbook, retries, pools and callbacks."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_policy(dags, dag_id):
 
 
 @pytest.mark.parametrize("dag_id", sorted(EXPECTED - {"trace_watchdog"}))
-def test_a_task_that_fails_is_told_of_and_one_that_succeeds_again(dags, dag_id):
+def test_every_task_notifies_of_its_failure_and_success(dags, dag_id):
     for task in dags[dag_id].tasks:
         assert [each.ended for each in task.on_failure_callback] == ["failed"], task.task_id
         assert [each.ended for each in task.on_success_callback] == ["succeeded"], task.task_id
@@ -52,7 +52,7 @@ def test_a_task_that_fails_is_told_of_and_one_that_succeeds_again(dags, dag_id):
         ("trace_watchdog", 0),
     ],
 )
-def test_what_another_try_can_help_is_tried_again_after_a_while(dags, dag_id, retries):
+def test_retries_and_their_delays(dags, dag_id, retries):
     for task in dags[dag_id].tasks:
         assert task.retries == retries, task.task_id
         if retries:
@@ -61,7 +61,7 @@ def test_what_another_try_can_help_is_tried_again_after_a_while(dags, dag_id, re
             assert task.retry_exponential_backoff, task.task_id
 
 
-def test_the_watchdog_runs_often_and_waits_for_nobody(dags):
+def test_the_watchdog_runs_often_and_needs_no_pool(dags):
     dag = dags["trace_watchdog"]
     assert dag.schedule == timedelta(minutes=5)
     (task,) = dag.tasks
@@ -79,7 +79,7 @@ def test_writers_of_the_lake_share_one_slot(dags):
     assert POOLS["lake_publish"]["slots"] == 1
 
 
-def test_a_backfill_starts_by_hand_and_changes_nothing_unless_it_is_told_to(dags):
+def test_a_backfill_is_manual_and_a_dry_run_by_default(dags):
     dag = dags["trace_backfill"]
     assert dag.schedule is None
     assert dag.params["dry_run"] is True
@@ -114,7 +114,7 @@ BY_TIME = (ms(datetime(2026, 11, 20, tzinfo=UTC)), ms(datetime(2026, 11, 21, 8, 
         (OFFSETS, None, ReextractRequest(0, 7, Queue("c1", "t", "broker-a", 0))),
     ],
 )
-def test_a_backfill_asks_for_what_its_form_says(dags, given, cluster, asked):
+def test_a_backfill_passes_its_form_to_the_job(dags, given, cluster, asked):
     parser = reextract.arguments()
     args = parser.parse_args(backfill(dags, "reextract", **given))
     assert (args.cluster or None, args.dry_run, args.run_id) == (cluster, True, "trace_backfill/manual")
@@ -131,20 +131,20 @@ def test_a_backfill_asks_for_what_its_form_says(dags, given, cluster, asked):
         OFFSETS | {"to_offset": None},
     ],
 )
-def test_a_form_that_says_too_little_or_too_much_is_refused(dags, given, capsys):
+def test_an_incomplete_or_contradictory_form_is_rejected(dags, given, capsys):
     parser = reextract.arguments()
     with pytest.raises(SystemExit):
         reextract.request_from(parser.parse_args(backfill(dags, "reextract", **given)), parser)
     assert "say either --from and --to, or --queue" in capsys.readouterr().err
 
 
-def test_only_what_reads_the_brokers_gets_their_secrets(dags):
+def test_only_tasks_that_read_the_brokers_get_their_secrets(dags):
     dag = dags["trace_backfill"]
     assert set(dag.get_task("reextract").env_vars) == {"C2_ACCESS_KEY", "C2_SECRET_KEY", "C2_SECURITY_TOKEN"}
     assert not dag.get_task("replay").env_vars
 
 
-def test_a_backfill_does_one_of_the_two(dags):
+def test_a_backfill_runs_replay_or_reextract(dags):
     dag = dags["trace_backfill"]
     chosen = dag.get_task("chosen")
     assert chosen.downstream_task_ids == set(dag.params.get_param("what").schema["enum"])
@@ -152,7 +152,7 @@ def test_a_backfill_does_one_of_the_two(dags):
         assert chosen.python_callable(params={"what": what}) == what
 
 
-def test_maintenance_waits_for_the_writers_of_the_tables_that_it_keeps(dags):
+def test_maintenance_waits_for_the_writers_of_its_tables(dags):
     from spark_jobs.settings import TABLE_POLICIES
 
     tests, *keepers = sorted(dags["trace_maintenance"].tasks, key=lambda task: task.task_id)
@@ -176,7 +176,7 @@ def test_each_cluster_is_extracted_by_a_task_of_its_own(dags):
     assert [each["application_args"][1] for each in mapped] == ["c1", "c2"]
 
 
-def test_a_mapped_task_has_one_name_also_when_it_was_killed(dags):
+def test_a_mapped_task_has_the_same_name_when_it_was_killed(dags):
     """Then the DAG processor calls back, with the task as the file has it and nothing rendered."""
     from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 
@@ -194,7 +194,7 @@ def test_a_mapped_task_has_one_name_also_when_it_was_killed(dags):
     }
 
 
-def test_a_connection_that_is_gone_does_not_stop_the_watchdog(dags):
+def test_a_missing_connection_does_not_stop_the_watchdog(dags):
     """It looks after the other clusters, and says of this one which secret it lacks."""
     from airflow.sdk.execution_time.context import ConnectionAccessor
 

@@ -1,4 +1,4 @@
-"""Whatever dies in the middle, the next `make demo` completes: nothing is lost, duplicated or left running."""
+"""After any kill the next `make demo` continues: nothing is lost, duplicated or left running."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The marts against what the clients themselves recorded that they sent and what their listeners did."""
+"""The marts, compared with the record that the clients wrote."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the checks found in the run of `world`; a task that fails is an alert, and one that then succeeds ends it."""
+"""The check results of the run of `world`, and the alert of a task that fails and then succeeds."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ fragile()
 """
 
 
-def test_the_pipeline_made_its_checks_and_found_nothing_wrong(world):
+def test_the_checks_of_the_pipeline_passed(world):
     """After the runs of `world`: everything but what the traffic does on purpose."""
     results = show.rows(world.settings, "ops.check_results").to_pylist()
     assert {r["check"] for r in results} >= {

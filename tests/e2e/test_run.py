@@ -1,4 +1,4 @@
-"""`make run` takes a cluster that is somebody's own through the pipeline; what comes of it, all of this folder sees."""
+"""`make run` processes a cluster; the other tests of this folder use its results."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_make_run(world):
     }
 
 
-def test_nobody_else_can_read_what_a_run_leaves(world):
+def test_files_of_a_run_are_private(world):
     """Keys of messages are in the tables, the logs and the files of the broker."""
     home = world.settings.home
     found = [home, *home.rglob("*")]
@@ -49,7 +49,7 @@ def test_make_run_without_a_cluster_says_what_is_missing(tmp_path):
     assert "make run NAMESRV=host:port" in called.stderr
 
 
-def test_two_builds_of_the_marts_at_once_are_made_one_after_the_other(world):
+def test_two_concurrent_builds_of_the_marts_run_one_after_the_other(world):
     """Both by hand: no pool of Airflow's holds them apart."""
     command = [sys.executable, "-m", "spark_jobs.jobs.marts", "--full-refresh", "--run-id"]
     both = [

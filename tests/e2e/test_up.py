@@ -173,14 +173,14 @@ def started_by_test(world: World) -> set[str]:
         return {run for (run,) in rows}
 
 
-def test_what_a_killed_make_run_left_is_failed_and_not_resumed(world, airflow, killed_run):
+def test_unfinished_runs_of_a_killed_make_run_are_marked_as_failed(world, airflow, killed_run):
     runs = {run["dag_run_id"]: run["state"] for run in airflow.runs("trace_ingest")}
     assert runs[killed_run] == "failed"
     states = airflow.task_states("trace_ingest", killed_run)
     assert not set(states.values()) & {"running", "queued", "scheduled", "up_for_retry", None}, states
 
 
-def test_nothing_else_starts_before_the_api_server_answers(world, airflow):
+def test_other_components_start_after_the_api_server_answers(world, airflow):
     lines = State(world.settings).log.read_text().splitlines()
     started = [line.split(" INFO ")[1].partition(":")[0] for line in lines if ": started (pid" in line]
     assert started == ["api-server", "scheduler", "dag-processor", "triggerer"]
@@ -188,7 +188,7 @@ def test_nothing_else_starts_before_the_api_server_answers(world, airflow):
     assert at[1] - at[0] > timedelta(seconds=2), "no api-server answers so soon"
 
 
-def test_up_is_healthy_with_its_triggerer_and_says_so_when_asked_again(world, airflow):
+def test_up_is_healthy_and_a_second_up_reports_it(world, airflow):
     assert airflow.health()["triggerer"] == "healthy"
     again = make(world, "up")
     assert again.returncode == 0
@@ -196,14 +196,14 @@ def test_up_is_healthy_with_its_triggerer_and_says_so_when_asked_again(world, ai
     assert make(world, "status").returncode == 0
 
 
-def test_nobody_looks_without_the_password_which_only_its_owner_can_read(world, airflow):
+def test_pages_need_the_password_whose_file_is_private(world, airflow):
     passwords = world.settings.home / "airflow" / PASSWORDS
     assert stat.S_IMODE(passwords.stat().st_mode) == 0o600
     for page in ("/api/v2/dags", "/trace-warehouse/alerts", "/trace-warehouse/runs/trace_ingest/any"):
         assert httpx.get(airflow.url + page).status_code == 401, page
 
 
-def test_a_browser_without_a_login_comes_to_the_login_and_from_there_back_to_the_page(world, airflow):
+def test_a_browser_is_redirected_to_the_login_and_back_to_the_page(world, airflow):
     browser, page = {"Accept": "text/html"}, "/trace-warehouse/alerts?from=mail"
     login = httpx.get(airflow.url + page, headers=browser, follow_redirects=True)
     assert login.status_code == 200
@@ -251,7 +251,7 @@ def test_lineage_leads_from_a_table_to_the_task_that_wrote_it(world, airflow, si
         assert {parent(event)["job"]["name"] for event in told} == {task}, table
 
 
-def test_trace_backfill_reads_again_what_its_form_asks_for_and_its_page_shows_it(world, airflow):
+def test_trace_backfill_follows_its_form_and_its_page_shows_the_result(world, airflow):
     today = datetime.now(UTC).date()
     asked = {"start": str(today - timedelta(days=1)), "end": str(today + timedelta(days=1))}
     looked = airflow.trigger("trace_backfill", **asked)
@@ -320,7 +320,7 @@ def test_a_dead_scheduler_is_restarted_and_resolves_no_alert(world, airflow, ale
     tasks.task_ended(world.settings, "any/task", False, "its log", "any", datetime.now(UTC))
 
 
-def test_up_repairs_what_does_not_run(world, airflow):
+def test_up_restarts_dead_components(world, airflow):
     """A component is dead; then the supervisor is, and so is what would end the components with it."""
     until_healthy(world)
     first = components(world)["triggerer"]["pid"]
@@ -339,7 +339,7 @@ def test_up_repairs_what_does_not_run(world, airflow):
     assert components(world)["triggerer"]["pid"] != first
 
 
-def test_up_replaces_a_supervisor_that_was_killed_and_ends_what_it_left(world, airflow):
+def test_up_replaces_a_killed_supervisor_and_ends_its_components(world, airflow):
     state = State(world.settings)
     before = {each["pid"] for each in components(world).values()}
     guards = [
@@ -365,7 +365,7 @@ def test_up_replaces_a_supervisor_that_was_killed_and_ends_what_it_left(world, a
     assert not before & {each["pid"] for each in components(world).values()}
 
 
-def test_down_ends_all_of_it_and_nothing_else(world, airflow):
+def test_down_ends_all_processes_of_up_and_no_others(world, airflow):
     state = State(world.settings)
     file = lock_file(world.settings.home)
     bystander = subprocess.Popen(["sleep", "600"], start_new_session=True)

@@ -1,4 +1,4 @@
-"""Airflow as its components see it, in this process: the project's plugins folder, and no server."""
+"""Airflow in this process, with the plugins folder of the project and without a server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pages say what a run has published and which alerts are open, to those who may see it."""
+"""The pages show the snapshots of a run and the open alerts, to users with permission."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def rows(count: int) -> pa.Table:
 
 
 @pytest.mark.parametrize("page", ["/alerts", RUN, "/runbooks/lag.md", "/runbooks/nonsense"])
-def test_who_has_not_logged_in_sees_nothing(anybody, page):
+def test_pages_need_a_login(anybody, page):
     assert anybody.get(page).status_code == 401
 
 
@@ -68,7 +68,7 @@ def test_a_browser_is_sent_to_the_login_and_back(anybody, page):
 
 
 @pytest.mark.parametrize("page", ["/alerts", RUN])
-def test_who_has_logged_in_and_may_not_look_is_not_sent_to_the_login_again(anybody, page):
+def test_a_user_without_permission_is_not_redirected_to_the_login(anybody, page):
     from airflow.api_fastapi.app import get_auth_manager
     from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
 
@@ -80,7 +80,7 @@ def test_who_has_logged_in_and_may_not_look_is_not_sent_to_the_login_again(anybo
 @pytest.mark.parametrize(
     ("page", "status"), [("/alerts", 200), (RUN, 200), ("/runbooks/lag.md", 200), ("/runbooks/nonsense", 404)]
 )
-def test_pages_run_and_load_nothing_and_no_other_site_shows_them(warehouse, viewer, page, status):
+def test_pages_have_security_headers(warehouse, viewer, page, status):
     answer = viewer.get(page)
     assert answer.status_code == status
     policy = dict(part.strip().split(" ", 1) for part in answer.headers["content-security-policy"].split(";"))
@@ -96,7 +96,7 @@ def test_pages_run_and_load_nothing_and_no_other_site_shows_them(warehouse, view
         assert not re.search(r"<script| style=| on\w+=|javascript:", answer.text)
 
 
-def test_also_who_has_not_logged_in_gets_the_headers(anybody):
+def test_errors_have_security_headers(anybody):
     assert "content-security-policy" in anybody.get("/alerts").headers
 
 
@@ -185,7 +185,7 @@ def test_each_runbook_opens_and_so_do_its_links(viewer, check):
 
 
 @pytest.mark.parametrize("name", ["nonsense.md", "..%2Fchecks.md", "%2e%2e%2fchecks"])
-def test_nothing_but_runbooks_is_served(viewer, name):
+def test_only_runbooks_are_served(viewer, name):
     assert viewer.get(f"/runbooks/{name}").status_code == 404
 
 
@@ -209,7 +209,7 @@ def test_titles_from_the_address_are_escaped(viewer):
     assert "<i>" not in page.text
 
 
-def test_pages_of_a_copied_lake_say_why_they_show_nothing(warehouse, viewer, monkeypatch, tmp_path):
+def test_pages_of_a_copied_lake_show_the_reason(warehouse, viewer, monkeypatch, tmp_path):
     warehouse.append("raw.trace_messages", rows(2))
     home = tmp_path / "copy"
     shutil.copytree(warehouse.settings.home, home)

@@ -1,4 +1,4 @@
-"""What Airflow makes of the plugins folder: one plugin, one connection type, a link on the Spark tasks."""
+"""Airflow loads from the plugins folder one plugin, one connection type, and a link on the Spark tasks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The sandbox's processes: they keep their data, and never outlive whoever started them."""
+"""The sandbox's processes: they keep their data, and never outlive the process that started them."""
 
 import json
 import os
@@ -148,7 +148,7 @@ def test_the_death_of_a_thread_ends_nothing(tmp_path: Path) -> None:
     assert done.stdout == "None\n"
 
 
-def test_ports_are_remembered_unless_taken(tmp_path: Path) -> None:
+def test_ports_are_kept_unless_in_use(tmp_path: Path) -> None:
     first = ports_of(tmp_path)
     assert ports_of(tmp_path) == first
     import socket
@@ -164,7 +164,7 @@ def test_ports_are_remembered_unless_taken(tmp_path: Path) -> None:
     }
 
 
-def test_a_process_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
+def test_an_unrelated_process_is_not_ended(tmp_path: Path) -> None:
     stranger = subprocess.Popen(["sleep", "60"])
     try:
         (tmp_path / "broker.pid").write_text(str(stranger.pid))

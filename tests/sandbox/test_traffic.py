@@ -1,4 +1,4 @@
-"""What the clients wrote down, against the trace topics as the official client reads them back."""
+"""The record of the clients, compared with the trace topics as the official client reads them."""
 
 from collections import Counter
 
@@ -39,7 +39,7 @@ def test_each_topic_holds_exactly_the_expected_records(traffic: Traffic) -> None
     assert set(traffic.both.expected()) == set(scenarios.TRACE_TOPICS)
 
 
-def test_a_missing_record_is_noticed(traffic: Traffic) -> None:
+def test_a_missing_record_is_detected(traffic: Traffic) -> None:
     found = count_records(traffic.messages)
     found[scenarios.CUSTOM_TRACE_TOPIC]["Pub"] -= 1
     assert check_trace(traffic.both.expected(), found) == ["TRACE_CUSTOM has 39 Pub records, expected 40"]
@@ -142,7 +142,7 @@ def test_delayed_messages_come_late(traffic: Traffic) -> None:
     assert min(waits) >= 1900
 
 
-def test_a_second_run_adds(traffic: Traffic) -> None:
+def test_a_second_run_adds_to_the_record(traffic: Traffic) -> None:
     assert len(traffic.both.sends) == len(traffic.first.sends) + len(traffic.second.sends)
     assert traffic.second.offsets_before == traffic.first.offsets_after
     sent_first = {msg_id for e in traffic.first.sends for msg_id in e["msg_ids"]}

@@ -1,4 +1,4 @@
-"""docker-compose.yml is read, not run: what can be told from its text holds."""
+"""The text of docker-compose.yml; no container is run."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ def environments() -> list[tuple[str, str, str]]:
     ]
 
 
-def test_airflow_is_there_with_all_its_components():
+def test_all_components_of_airflow_are_defined():
     assert set(SERVICES) == {"postgres", "init", "api-server", "scheduler", "dag-processor", "triggerer"}
 
 
 @pytest.mark.parametrize("name", sorted(set(SERVICES) - {"init"}))
-def test_what_keeps_running_has_a_health_check_and_is_started_again(name):
+def test_services_have_a_health_check_and_a_restart_policy(name):
     assert SERVICES[name]["healthcheck"]["test"][0] == "CMD"
     assert SERVICES[name]["restart"] == "unless-stopped"
 
 
-def test_what_runs_tasks_starts_when_the_api_server_answers():
+def test_services_that_run_tasks_start_after_the_api_server():
     for name in ("scheduler", "dag-processor", "triggerer"):
         assert SERVICES[name]["depends_on"] == {
             "init": {"condition": "service_completed_successfully"},
@@ -46,7 +46,7 @@ def test_what_runs_tasks_starts_when_the_api_server_answers():
     assert "timeout=" in check["test"][-1]
 
 
-def test_tasks_outlast_a_restart_of_the_api_server():
+def test_tasks_survive_a_restart_of_the_api_server():
     assert API_RETRIES.items() <= SERVICES["scheduler"]["environment"].items()
 
 
@@ -56,7 +56,7 @@ def test_ports_are_on_loopback():
     assert all(port.startswith("127.0.0.1:") for port in ports)
 
 
-def test_secrets_come_from_outside_and_their_absence_is_an_error():
+def test_secrets_come_from_the_environment_and_are_required():
     secret = re.compile(r"PASSWORD$|SECRET|KEY$|SQL_ALCHEMY_CONN$")
     found = [each for each in environments() if secret.search(each[1])]
     assert len({name for _, name, _ in found}) == 6
@@ -65,7 +65,7 @@ def test_secrets_come_from_outside_and_their_absence_is_an_error():
         assert without in ("", "postgresql+psycopg2://trace:@postgres:5432/airflow"), (service, name)
 
 
-def test_the_example_of_an_environment_names_what_is_needed():
+def test_the_example_environment_names_all_required_variables():
     named = re.findall(r"^(\w+)=", (PROJECT / ".env.example").read_text(), re.MULTILINE)
     assert set(named) == set(NEEDED.findall((PROJECT / "docker-compose.yml").read_text()))
     assert ".env" in (PROJECT / ".gitignore").read_text().splitlines()
@@ -82,13 +82,13 @@ def test_the_settings_are_known(monkeypatch):
     assert settings.catalog.credentials() == ("trace", "from outside")
 
 
-def test_what_is_mounted_is_there():
+def test_mounted_files_exist():
     mounts = [v for of in SERVICES.values() for v in of.get("volumes", []) if v.startswith("./")]
     assert mounts
     assert all((PROJECT / mount.split(":")[0]).exists() for mount in mounts)
 
 
-def test_what_the_containers_write_is_their_users_alone():
+def test_files_of_the_containers_are_private():
     image = (PROJECT / "deploy" / "docker" / "Dockerfile").read_text()
     assert 'ENTRYPOINT ["sh", "-c", "umask 077; exec \\"$@\\"", "--"]' in image
     assert "install -d -m 0700 -o trace -g trace /var/lib/trace" in image

@@ -1,4 +1,4 @@
-"""`TRACE_HOME` is its owner's alone: what is made in it, and what an earlier version left there."""
+"""`TRACE_HOME` is private: new files in it, and files of an earlier version."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One command at a time uses a folder; what a killed one left is ended, and nothing else."""
+"""One command at a time uses a folder; only the processes of a killed command are ended."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def home(tmp_path) -> Path:
     return tmp_path / "home"
 
 
-def test_the_second_is_refused_and_hears_who_is_first(home, hold):
+def test_a_second_command_is_rejected_with_the_name_of_the_first(home, hold):
     process, child = hold()
     with pytest.raises(HomeInUseError) as refused, used_by("make run", home):
         raise AssertionError("both use it")
@@ -84,14 +84,14 @@ def test_the_second_is_refused_and_hears_who_is_first(home, hold):
     assert child_process.session_of(child), "nothing of the first was ended"
 
 
-def test_it_is_free_when_the_block_ends(home):
+def test_the_lock_is_released_at_the_end_of_the_block(home):
     for _ in range(2):
         with used_by("make run", home):
             assert user_of(home).pid == os.getpid()
         assert user_of(home) is None
 
 
-def test_what_a_killed_one_left_is_ended_first(home, hold, monkeypatch):
+def test_processes_of_a_killed_command_are_ended_first(home, hold, monkeypatch):
     """Also where its guard process was killed, too."""
     monkeypatch.setattr(home_lock, "LEFT_OVER_SECONDS", 1)
     process, child = hold()
@@ -114,7 +114,7 @@ def test_what_a_killed_one_left_is_ended_first(home, hold, monkeypatch):
         bystander.wait()
 
 
-def test_a_copy_of_the_folder_is_nobodys(home, hold, tmp_path):
+def test_a_copy_of_the_folder_is_not_locked(home, hold, tmp_path):
     """Its files name processes of the original, which are not touched."""
     process, child = hold()
     copy = tmp_path / "copy"
@@ -128,7 +128,7 @@ def test_a_copy_of_the_folder_is_nobodys(home, hold, tmp_path):
     assert child in processes_with(lock_file(home))
 
 
-def test_a_pid_that_is_another_process_now_is_not_touched(home, hold):
+def test_a_reused_pid_is_not_killed(home, hold):
     """The lock names a pid that somebody else got since."""
     process, child = hold()
     process.kill()
@@ -152,7 +152,7 @@ def test_the_lock_is_kept_on_a_full_disk(tmp_path):
         pass
 
 
-def test_one_that_could_not_write_its_name_is_not_taken_for_dead(home, hold):
+def test_a_holder_without_a_name_counts_as_alive(home, hold):
     process, child = hold()
     lock_file(home).write_text("")
     said: list[str] = []
@@ -163,7 +163,7 @@ def test_one_that_could_not_write_its_name_is_not_taken_for_dead(home, hold):
     assert child_process.session_of(child)
 
 
-def test_waiting_for_a_killed_one_takes_no_longer_than_its_child(home, hold):
+def test_waiting_for_a_killed_command_ends_with_its_child(home, hold):
     process, child = hold()
     os.kill(child, signal.SIGKILL)
     process.kill()

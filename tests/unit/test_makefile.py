@@ -1,4 +1,4 @@
-"""What is given to a target reaches its program as it is: neither make nor the shell makes anything of it.
+"""Values of a target's variables reach its program unchanged: neither make nor the shell expands them.
 
 The real make runs the real recipes, in a folder whose programs write down how they were called. Targets and variables
 are read from the Makefile, so that a new one is tried as well.
@@ -150,7 +150,7 @@ def test_every_variable_is_taken_by_a_target():
     [("erase", what) for what in HOSTILE]
     + [(target, what) for target in sorted(OF_USERS) for what in ("all", "double quotes", "single quotes")],
 )
-def test_a_value_arrives_as_it_is(checkout: Checkout, target: str, what: str, place: str):
+def test_a_value_is_not_expanded(checkout: Checkout, target: str, what: str, place: str):
     value = HOSTILE[what]
     names = (TAKEN[target] | {"TRACE_HOME"}) - {"PYTHON"}
     given = dict.fromkeys(names, value)
@@ -177,7 +177,7 @@ def test_a_value_arrives_as_it_is(checkout: Checkout, target: str, what: str, pl
 @pytest.mark.parametrize(
     "value", [HOSTILE["all"][:200], *(HOSTILE[q] for q in ("double quotes", "single quotes"))]
 )
-def test_the_python_that_is_named_arrives_as_it_is(checkout: Checkout, value: str):
+def test_the_value_of_python_is_not_expanded(checkout: Checkout, value: str):
     """For the set-up, which makes the environment with it."""
     python = checkout.folder / "pythons" / value.replace("/", "_")
     python.parent.mkdir(exist_ok=True)
@@ -198,7 +198,7 @@ def test_the_python_that_is_named_arrives_as_it_is(checkout: Checkout, value: st
 
 
 @pytest.mark.parametrize("target", ["status", "down"])
-def test_what_only_looks_sets_nothing_up(checkout: Checkout, target: str):
+def test_status_and_down_set_nothing_up(checkout: Checkout, target: str):
     (checkout.folder / ".venv" / "installed").unlink()
     done, calls = checkout.make(target)
     assert done.returncode == 0, done.stderr
@@ -241,7 +241,7 @@ def test_options_appear_where_they_are_given(checkout: Checkout):
 
 
 @pytest.mark.parametrize(("target", "says"), [("replay", "FROM="), ("ingest-reset", "QUEUE=")])
-def test_what_a_target_needs_is_asked_for(checkout: Checkout, target: str, says: str):
+def test_a_missing_argument_is_an_error(checkout: Checkout, target: str, says: str):
     done, _ = checkout.make(target)
     assert done.returncode != 0
     assert says in done.stderr
@@ -249,12 +249,12 @@ def test_what_a_target_needs_is_asked_for(checkout: Checkout, target: str, says:
 
 @pytest.mark.parametrize("name", sorted(CONSTANTS | {"SHELL", ".SHELLFLAGS", "MAKEFILE_LIST", "MAKEFILES"}))
 @pytest.mark.parametrize("target", ["help", "test"])
-def test_what_is_no_variable_of_a_target_runs_nothing(checkout: Checkout, target: str, name: str):
+def test_other_variables_run_nothing(checkout: Checkout, target: str, name: str):
     if name != "MAKEFILES":  # that one names files to read
         checkout.make(target, f"{name}=touch ran; $(shell touch ran)`touch ran`#")
 
 
-def test_tests_are_words_and_nothing_else():
+def test_the_value_of_tests_is_split_into_words():
     given = "tests/spark -k 'glued or torn' \"a b\" $HOME `touch ran` $(touch ran) *; touch ran"
     words = ["tests/spark", "-k", "glued or torn", "a b", "$HOME", "`touch", "ran`", "$(touch", "ran)"]
     assert command(given, "-n", "2")[1:] == ["-m", "pytest", "-n", "2", *words, "*;", "touch", "ran"]

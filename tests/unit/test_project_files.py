@@ -1,4 +1,4 @@
-"""Files that repeat what another one says: versions, licences, folders of tests, tools."""
+"""Files that repeat values of other files: versions, licences, folders of tests, tools."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_the_workflow_runs_every_folder_of_tests_once():
     )
 
 
-def test_the_workflow_and_the_hooks_call_what_is_there():
+def test_the_workflow_and_the_hooks_call_existing_targets():
     runs = [step["run"] for job in workflow()["jobs"].values() for step in job["steps"] if "run" in step]
     targets = set(re.findall(r"^([a-z-]+):", (PROJECT / "Makefile").read_text(), re.MULTILINE))
     called = {name for run in runs for name in re.findall(r"\bmake ([a-z-]+)", run)}

@@ -1,4 +1,4 @@
-"""The demo's last table says that all is there only where that is so."""
+"""The last table of the demo reports equality only if all counts are equal."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ MESSAGES, RECORDS = (
 )
 
 
-def test_all_is_equal():
+def test_equal_counts():
     text, whole = shown((*MESSAGES, 10), (*RECORDS, 30))
     assert whole
     assert text.splitlines()[0].strip() == "every message and record is in the warehouse"
     assert "DIFFERENT" not in text
 
 
-def test_a_row_that_differs_is_in_the_title():
+def test_a_different_count_is_in_the_title():
     text, whole = shown((*MESSAGES, 10), (*RECORDS, 29))
     assert not whole
     assert text.splitlines()[0].strip() == "DIFFERENT: records"

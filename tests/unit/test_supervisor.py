@@ -1,4 +1,4 @@
-"""Real processes under the supervisor. Its clock is the test's: no test waits for a pause."""
+"""Real processes under the supervisor, with the clock of the test: no test waits for a pause."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def run() -> Iterator[Callable[..., Run]]:
         each.supervisor.end()
 
 
-def test_one_that_ends_at_once_is_restarted_with_longer_and_longer_pauses(run):
+def test_a_component_that_ends_at_once_is_restarted_with_back_off(run):
     it = run(Component("a", ENDS), timeouts=Timeouts(first_pause=1, longest_pause=8, failures=3))
     it.step()
     pauses, faults = [], []
@@ -93,7 +93,7 @@ def test_one_that_ends_at_once_is_restarted_with_longer_and_longer_pauses(run):
     assert it["a"].last_end == "ended with code 3"
 
 
-def test_one_that_is_killed_once_is_restarted_and_no_fault(run):
+def test_a_component_that_is_killed_once_is_restarted_without_a_fault(run):
     it = run(Component("a", RUNS), Component("b", RUNS))
     it.step()
     first, other = it["a"].pid, it["b"].pid
@@ -105,7 +105,7 @@ def test_one_that_is_killed_once_is_restarted_and_no_fault(run):
     assert (it["a"].restarts, it["a"].last_end, it["a"].is_faulty) == (1, "ended with code -9", False)
 
 
-def test_a_fault_is_over_when_the_component_has_answered_for_a_while(run):
+def test_a_fault_ends_when_the_component_is_stable(run):
     it = run(Component("a", RUNS), timeouts=Timeouts(failures=2, stable=60))
     it.step()
     for _ in range(2):
@@ -120,7 +120,7 @@ def test_a_fault_is_over_when_the_component_has_answered_for_a_while(run):
     assert (it["a"].is_faulty, it["a"].failures, it["a"].restarts) == (False, 0, 2)
 
 
-def test_each_starts_when_what_it_needs_answers(run):
+def test_a_component_starts_when_its_dependencies_answer(run):
     it = run(
         Component("server", RUNS),
         Component("client", RUNS, ("server",)),
@@ -140,7 +140,7 @@ def test_each_starts_when_what_it_needs_answers(run):
     assert it["client"].process is None, "restarted though what it needs does not answer"
 
 
-def test_one_that_hangs_is_ended_and_restarted(run):
+def test_a_component_that_hangs_is_restarted(run):
     it = run(Component("a", RUNS), timeouts=Timeouts(hung=100, stop=5))
     it.step()
     it.step(1)
@@ -163,7 +163,7 @@ def test_one_that_hangs_is_ended_and_restarted(run):
     assert it["a"].pid != first
 
 
-def test_one_of_which_nobody_can_say_anything_is_left_alone(run):
+def test_a_component_with_unknown_health_is_not_restarted(run):
     it = run(Component("a", RUNS), timeouts=Timeouts(hung=100, start=100))
     it.step()
     it.step(1)
@@ -174,7 +174,7 @@ def test_one_of_which_nobody_can_say_anything_is_left_alone(run):
     assert (it["a"].pid, it["a"].failures, it["a"].is_faulty) == (first, 0, False)
 
 
-def test_one_that_never_answers_is_a_fault_though_its_process_runs(run):
+def test_a_component_that_never_answers_is_a_fault_although_its_process_runs(run):
     it = run(Component("a", RUNS), timeouts=Timeouts(start=1000, silent=240), answers={"a": False})
     it.step()
     it.step(239)
@@ -183,7 +183,7 @@ def test_one_that_never_answers_is_a_fault_though_its_process_runs(run):
     assert it["a"].is_faulty
 
 
-def test_one_that_cannot_be_started_is_tried_again(run, tmp_path):
+def test_a_component_that_cannot_be_started_is_retried(run, tmp_path):
     it = run(Component("a", RUNS))
     real = it.supervisor.start
 
@@ -201,7 +201,7 @@ def test_one_that_cannot_be_started_is_tried_again(run, tmp_path):
     assert it["a"].process is not None
 
 
-def test_a_hurried_one_does_not_wait_for_its_next_attempt(run):
+def test_restart_now_skips_the_pause(run):
     it = run(Component("a", RUNS), timeouts=Timeouts(first_pause=60))
     it.step()
     it.kill("a")
@@ -213,7 +213,7 @@ def test_a_hurried_one_does_not_wait_for_its_next_attempt(run):
     assert it["a"].process is not None
 
 
-def test_what_a_killed_process_left_has_ended_before_the_next_one_starts(run):
+def test_children_of_a_killed_process_end_before_its_restart(run):
     """It may hold the port."""
     child = "import subprocess, time; subprocess.Popen(['sleep', '600']); time.sleep(600)"
     it = run(Component("a", (sys.executable, "-c", child)))
