@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
+from docs import sql
 from docs.checks import PAGE, RUNBOOKS, render
 from spark_jobs.checks.check import Check, Evaluation, Measured, Result, Run, judge
 from spark_jobs.checks.evaluate import evaluate, refusing
@@ -26,6 +28,7 @@ from tests.checks.world import NOW, SICK, WELL, add, ms
 from tests.rocketmq.test_lag import CASES as AT_A_BROKER
 
 BRANCH = "build_smaller"
+SECTIONS = ["What the alert means", "Impact", "Diagnose", "Mitigate", "When to silence"]
 
 
 @dataclass(frozen=True)
@@ -352,17 +355,24 @@ def test_each_check_has_a_runbook_and_each_runbook_a_check():
     for file in RUNBOOKS.glob("*.md"):
         text = file.read_text()
         assert text.startswith(f"# {file.stem}: ")
-        for part in ("## What it means", "## How to see it", "## What to do", "## When to leave it"):
-            assert part in text, file
+        assert re.findall(r"^## (.*)", text, re.MULTILINE) == SECTIONS, file
         for link in re.findall(r"\]\(([^)]+\.md)\)", text):
             assert (RUNBOOKS / link).is_file(), (file, link)
 
 
-def test_the_sql_of_the_runbooks_runs(result):
+def statements_of(runbook: Path) -> list[str]:
+    """The statements that the runbook gives to `docs.sql`."""
+    given = re.findall(
+        r"^\.venv/bin/python -m docs\.sql <<'SQL'\n(.*?)^SQL$", runbook.read_text(), re.DOTALL | re.MULTILINE
+    )
+    return [statement for text in given for statement in sql.statements(text)]
+
+
+def test_the_statements_of_the_runbooks_can_be_run(result):
     """They are analysed against the tables that there are; marts that the world has not are left out."""
     known = 0
     for file in RUNBOOKS.glob("*.md"):
-        for statement in re.findall(r"```sql\n(.*?)```", file.read_text(), re.DOTALL):
+        for statement in statements_of(file):
             tables = set(re.findall(r"lake\.(marts\.\w+)", statement))
             if all(result.catalog.tableExists(f"lake.{table}") for table in tables):
                 result.sql(statement).schema  # noqa: B018
