@@ -83,27 +83,27 @@ need-java:
 	  echo "Java 17 or 21 is missing: install it (Debian: apt-get install openjdk-17-jdk-headless) or set JAVA_HOME" >&2; exit 1; }
 
 .PHONY: lock
-lock: ## resolve pyproject.toml into requirements.lock anew
+lock: ## resolve pyproject.toml into requirements.lock again
 	uv pip compile pyproject.toml --group dev --group sandbox --universal --generate-hashes \
 	  --python-version 3.11 --no-header -q -o requirements.lock
 
 # ---- use ----------------------------------------------------------------------------------------
 
 .PHONY: demo
-demo: setup ## real broker, real traffic, the whole pipeline, three marts; MESSAGES=2000
+demo: setup ## run the pipeline on a real broker with real traffic, and print three marts; MESSAGES=2000
 	@$(RUN) sandbox.demo --messages="$$MESSAGES"
 
 .PHONY: run
-run: setup ## the same pipeline against your cluster; NAMESRV=host:port [TOPIC=…] [CLUSTER=…] [CREDENTIALS_ENV=…]
+run: setup ## run the pipeline once on your cluster, and print three marts; NAMESRV=host:port [TOPIC=…] [CLUSTER=…] [CREDENTIALS_ENV=…]
 	@$(RUN) deploy.run_once --namesrv="$$NAMESRV" --topic="$$TOPIC" --cluster="$$CLUSTER" \
 	  --credentials-env="$$CREDENTIALS_ENV"
 
 .PHONY: up down status need-venv
-up: setup ## Airflow with the DAGs on their schedule, until `make down`; the clusters of the file TRACE_SETTINGS; PORT=8080
+up: setup ## start Airflow with the DAGs on their schedule, for the clusters of the file TRACE_SETTINGS, until `make down`; PORT=8080
 	@$(RUN) deploy.up up --port="$$PORT"
-down: need-venv ## end what `make up` started
+down: need-venv ## stop what `make up` started
 	@$(RUN) deploy.up down
-status: need-venv ## what of `make up` runs, and how it is; it sets nothing up
+status: need-venv ## show the components that `make up` started, and open alerts; exit code 0: all healthy, 1: something is not, 3: not running
 	@$(RUN) deploy.up status
 need-venv:
 	@[ -x .venv/bin/python ] || { \
@@ -115,76 +115,76 @@ ingest-reset: setup ## reset a queue whose topic was deleted and recreated; QUEU
 	@$(RUN) spark_jobs.jobs.reset_queue --queue="$$QUEUE"
 
 .PHONY: replay
-replay: setup ## decode raw anew after a change of the decoder; FROM=2026-11-01 TO=2026-11-08 [DRY_RUN=1]
+replay: setup ## decode raw messages again, after a change of the decoder; FROM=2026-11-01 TO=2026-11-08 [DRY_RUN=1]
 	@[ -n "$$FROM" ] && [ -n "$$TO" ] || { echo "say which store times: make replay FROM=2026-11-01 TO=2026-11-08" >&2; exit 2; }
 	@$(RUN) spark_jobs.jobs.replay --from="$$FROM" --to="$$TO" $${DRY_RUN:+--dry-run}
 
 .PHONY: watchdog
-watchdog: setup ## look once whether ingest and marts are alive; tell Alertmanager and the others what is open
+watchdog: setup ## run the checks of freshness, consumer lag and disk space once, and send notifications
 	@$(RUN) spark_jobs.jobs.watchdog
 
 .PHONY: reextract
-reextract: setup ## read messages from the brokers again; FROM=… TO=… (store time), or QUEUE=… FROM_OFFSET=… TO_OFFSET=… [DRY_RUN=1]
+reextract: setup ## read messages from the brokers again; FROM=… TO=… (store time), or QUEUE=… FROM_OFFSET=… TO_OFFSET=… [CLUSTER=…] [DRY_RUN=1]
 	@$(RUN) spark_jobs.jobs.reextract $${FROM:+--from="$$FROM"} $${TO:+--to="$$TO"} \
 	  $(if $(CLUSTER_GIVEN),--cluster="$$CLUSTER") $${QUEUE:+--queue="$$QUEUE"} \
 	  $${FROM_OFFSET:+--from-offset="$$FROM_OFFSET"} $${TO_OFFSET:+--to-offset="$$TO_OFFSET"} $${DRY_RUN:+--dry-run}
 
 .PHONY: maintain
-maintain: setup ## retention, compaction, expiry of snapshots and files, by the policy in spark_jobs/settings.py [DRY_RUN=1]
+maintain: setup ## apply the maintenance policy: retention, compaction, expiry of snapshots, removal of orphan files [DRY_RUN=1]
 	@$(RUN) spark_jobs.jobs.maintain $${DRY_RUN:+--dry-run}
 
 .PHONY: history-tests
-history-tests: setup ## the tests of the published marts, over all their rows
+history-tests: setup ## run the tests of the published marts over all their rows
 	@$(RUN) spark_jobs.jobs.history_tests
 
 .PHONY: erase
-erase: setup ## erase a key, group or message of a cluster from all tables and snapshots; KEY=… or GROUP=… or MSG_ID=… [CLUSTER=…] [DRY_RUN=1]; shows what it finds and asks, YES=1 does not ask
+erase: setup ## erase a key, group or message of a cluster from all tables and snapshots; KEY=… or GROUP=… or MSG_ID=… [CLUSTER=…] [DRY_RUN=1]; asks before, unless YES=1
 	@$(RUN) spark_jobs.jobs.erase --cluster="$$CLUSTER" $${KEY:+--key="$$KEY"} $${GROUP:+--group="$$GROUP"} \
 	  $${MSG_ID:+--msg-id="$$MSG_ID"} $${DRY_RUN:+--dry-run} $$([ "$$YES" != 1 ] || echo --yes)
 
 .PHONY: docs
-docs: setup ## dbt's site of the models, columns, tests and lineage, as one HTML file below TRACE_HOME
+docs: setup ## write dbt's site of models, columns, tests and lineage, as one HTML file below TRACE_HOME
 	@$(RUN) docs.site
 
 .PHONY: dictionary
-dictionary: setup ## write docs/data_dictionary.md anew from the tables and models
+dictionary: setup ## generate docs/data_dictionary.md from the tables and models
 	@$(RUN) docs.data_dictionary
 
 .PHONY: checks
-checks: setup ## write docs/checks.md anew from the checks and their settings
+checks: setup ## generate docs/checks.md from the checks and their settings
 	@$(RUN) docs.checks
 
 .PHONY: licences
-licences: setup ## write docs/licences.md anew: every Python package and jar with its version and licence
+licences: setup ## generate docs/licences.md: every Python package and jar with version and licence
 	@$(RUN) docs.licences
 
 .PHONY: cookbook
-cookbook: setup ## run the queries of docs/cookbook.md and write their outputs anew
+cookbook: setup ## run the queries of docs/cookbook.md, and write their outputs into it
 	@TRACE_WRITE_COOKBOOK=1 $(RUN) pytest -q tests/dbt/test_cookbook.py
 
 .PHONY: conformance
-conformance: setup ## write docs/conformance.md anew from the tables of tests/conformance
+conformance: setup ## generate docs/conformance.md from the tables of tests/conformance
 	@$(RUN) docs.conformance
 
 # ---- check --------------------------------------------------------------------------------------
 
 .PHONY: test
-test: setup ## all tests, on a real broker, Spark, Iceberg, dbt and Airflow; TESTS=tests/unit for some
+test: setup ## run all tests, on a real broker, Spark, Iceberg, dbt and Airflow; TESTS=tests/unit for some
 	@$(RUN) tests "$$TESTS" -n 2 --dist loadgroup --no-loadscope-reorder
 
 .PHONY: soak
-soak: setup ## what tests have no time for, with its counts: damaged answers, damaged records, each job killed at each step, SOAK=10 times, STEPS=300 of everything in any order, CYCLES=200 of ingest and upkeep, HISTORIES=1000 against the definitions; FUZZ=1000000 RECORDS=1000000
+soak: setup ## run long tests and print their counts: jobs killed at each step (SOAK=10 times), random sequences (STEPS=300, CYCLES=200, HISTORIES=1000), damaged answers (FUZZ=1000000) and records (RECORDS=1000000)
 	@TRACE_SOAK_REPEATS="$$SOAK" TRACE_SOAK_FUZZ="$$FUZZ" TRACE_SOAK_RECORDS="$$RECORDS" \
 	  TRACE_SOAK_STEPS="$$STEPS" TRACE_SOAK_CYCLES="$$CYCLES" TRACE_SOAK_HISTORIES="$$HISTORIES" \
 	  $(RUN) tests "$$SOAK_TESTS" -n 2 --timeout=0 -p tests.counts
 
 .PHONY: check
-check: setup ## before each commit, about a minute: ruff, format, types, unit tests
+check: setup ## run before each commit, about a minute: ruff, format, types, unit tests
 	@.venv/bin/ruff check -q . && .venv/bin/ruff format -q --check .
 	@.venv/bin/mypy & types=$$!; code=0; $(RUN) pytest -q tests/unit || code=$$?; wait "$$types" || code=1; exit "$$code"
 
 .PHONY: lint
-lint: setup ## ruff, format, types, SQL style
+lint: setup ## run ruff, format, types, SQL style
 	.venv/bin/ruff check .
 	.venv/bin/ruff format --check .
 	.venv/bin/mypy
@@ -193,20 +193,20 @@ lint: setup ## ruff, format, types, SQL style
 # ---- measure ------------------------------------------------------------------------------------
 
 .PHONY: bench
-bench: bench-extract bench-decode bench-merge bench-models ## all benchmarks
+bench: bench-extract bench-decode bench-merge bench-models ## run all benchmarks
 
 .PHONY: bench-extract
-bench-extract: setup ## our client beside the official Java client and the PyPI wheel, on a real broker
+bench-extract: setup ## compare our client with the official Java client and the PyPI wheel, on a real broker
 	@$(RUN) benchmarks.extract
 
 .PHONY: bench-decode
-bench-decode: setup ## our decoder beside DuckDB's plain split and a decoder in plain Python
+bench-decode: setup ## compare our decoder with DuckDB's plain split and a decoder in plain Python
 	@$(RUN) benchmarks.decode
 
 .PHONY: bench-merge
-bench-merge: setup ## decode and merge a million records into 20 M and into 2 M, beside a plain append
+bench-merge: setup ## measure decode and merge of a million records into 20 M and into 2 M, and compare with a plain append
 	@$(RUN) benchmarks.merge
 
 .PHONY: bench-models
-bench-models: setup ## the marts of 100,000 new records beside 10 M records of history and beside 1 M; percentiles against exact ones
+bench-models: setup ## measure an incremental run of the marts beside 10 M and 1 M records of history, and compare percentiles with exact ones
 	@$(RUN) benchmarks.models

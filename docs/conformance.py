@@ -18,38 +18,38 @@ from tests.conformance.releases import (
 PAGE = PROJECT / "docs" / "conformance.md"
 HEAD = """# Conformance with the Java releases
 
-Apache RocketMQ has no specification of the trace format; the Java client's `TraceDataEncoder` is the nearest to
-one, and it changed several times. So `tests/conformance` loads this class from the `rocketmq-client` of each
-release below, each in a JVM of its own, and compares:
+Apache RocketMQ has no specification of the trace format. The `TraceDataEncoder` of the Java client is the closest to one, and
+it changed several times. So `tests/conformance` loads this class from the `rocketmq-client` of each release below, each in its
+own JVM, and compares:
 
-1. **Values.** The release encodes trace contexts of every record type that it has: null, empty, single, several
-   and non-ASCII keys and tags, every message type, context code and transaction state, the greatest numbers,
-   batches, both access channels, and up to a hundred records in one body. Our decoder must give back, column
-   by column, what went in; NULL for what the layout does not carry; and the layout. Java writes null as the text `null`.
-2. **Keys.** The keys that the release gives the trace message are the message ids and the keys of its records.
-3. **The release's own decoder.** `decoderFromTraceDataString` gets the same bodies, and one record of each
-   layout that other clients write. Where it says something else than ours, the difference must be one of the table below.
-   A row of the table that does not occur in each of its releases, record types and columns fails as well.
+1. **Values.** The release encodes trace contexts of all its record types: null, empty, single, several and non-ASCII keys and
+   tags, every message type, context code and transaction state, the largest numbers, batches, both access channels, and up to
+   100 records in one body. Our decoder must return the same values column by column, NULL for fields that the layout does not
+   have, and the name of the layout. Java writes null as the text `null`.
+2. **Keys.** The keys that the release gives to the trace message are the message ids and the keys of its records.
+3. **The release's own decoder.** `decoderFromTraceDataString` decodes the same bodies, and one record of each layout that other
+   clients write. Where its result differs from ours, the difference must be in the table below. A row of the table that does not
+   occur in each of its releases, record types and columns fails, too.
 
-This page is made by `make conformance` from the tables in `tests/conformance`; a test fails when it is out of date.
+`make conformance` generates this page from the tables in `tests/conformance`; a test fails if it is out of date.
 """
 LAYOUTS = """## What each release writes
 
-The names are those of `spark_jobs/trace/layouts.py`; their numbers count the fields. A SubAfter with access channel CLOUD has
-a layout of its own where it has an entry here; elsewhere the channel makes no difference. It ends in a separator of
-fields: in {glues} without a separator of records, so that the next record is glued on; in {ends} with one, so that an
-empty field comes last.
+The names are those of `spark_jobs/trace/layouts.py`; the number in a name is the number of fields. A SubAfter with access
+channel CLOUD has its own layout in the releases with an entry in that column. In the other releases the channel makes no
+difference. A CLOUD record ends with a field separator: in {glues} without a record separator, so that the next record is glued
+to it; in {ends} with one, so that the last field is empty.
 """
 MESSAGE_TYPES = """## Message types: wrong for {otherwise}
 
-The wire has the number of the client's `MessageType`: 0 normal, 1 half, 2 commit, 3 delay, and from 5.1.1 on 4 order.
-{otherwise} count otherwise: 0 normal, 1 order, 2 half, 3 commit, 4 delay. Nothing on the wire says which release
-wrote it. `msg_type` goes by the numbers of all other releases, so of these two it is right only where it is `normal`.
+The wire has the number of the client's `MessageType`: 0 normal, 1 half, 2 commit, 3 delay, and from 5.1.1 on 4 order. In
+{otherwise} the numbers are different: 0 normal, 1 order, 2 half, 3 commit, 4 delay. Nothing on the wire identifies the release.
+`msg_type` uses the numbers of the other releases, so for these two it is only correct if it is `normal`.
 """
 DIFFERENCES = """## Where the release's own decoder differs
 
-A release's decoder starts each record with a new `TraceContext` and `TraceBean`; what the wire has not keeps the
-value that these start with. Where the column is *{body}*, it throws, or passes over records.
+A release's decoder starts each record with a new `TraceContext` and `TraceBean`. Fields that the wire does not have keep the
+initial value. Where the column is *{body}*, the decoder throws, or skips records.
 """
 
 

@@ -11,7 +11,7 @@ from docs.checks import RUNBOOKS
 from docs.data_dictionary import PAGE, render
 from spark_jobs.settings import PROJECT, Settings
 
-PAGES = [PROJECT / "README.md", PROJECT / "CONTRIBUTING.md", *sorted((PROJECT / "docs").rglob("*.md"))]
+PAGES = sorted([*PROJECT.glob("*.md"), *(PROJECT / "docs").rglob("*.md")])
 TARGETS = set(re.findall(r"^([a-z-]+):", (PROJECT / "Makefile").read_text(), re.MULTILINE))
 FOLDERS = "spark_jobs|dbt_project|dags|plugins|deploy|sandbox|tests|benchmarks|docs"
 PATH = re.compile(rf"(?<![\w/.~$-])(?:{FOLDERS})/[\w./-]*\w")
