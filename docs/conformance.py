@@ -53,7 +53,7 @@ initial value. Where the column is *{body}*, the decoder throws, or skips record
 """
 
 
-def told(releases: Sequence[str]) -> str:
+def listed(releases: Sequence[str]) -> str:
     """Releases in a row as the first and last of them."""
     numbered = [(RELEASES.index(release) - n, release) for n, release in enumerate(releases)]
     runs = [[release for _, release in run] for _, run in groupby(numbered, key=lambda each: each[0])]
@@ -76,7 +76,7 @@ def _layouts() -> str:
         [release, *[f"`{each[name]}`" if name in each else "" for name in types]]
         for release, each in WRITES.items()
     ]
-    head = LAYOUTS.format(glues=told(GLUES), ends=told(ENDS_IN_AN_EMPTY_FIELD))
+    head = LAYOUTS.format(glues=listed(GLUES), ends=listed(ENDS_IN_AN_EMPTY_FIELD))
     return "\n".join([head, _table(["release", *types], *rows)])
 
 
@@ -85,7 +85,7 @@ def _differences() -> str:
     rows = [
         [
             known.name,
-            told(known.releases),
+            listed(known.releases),
             ", ".join(known.record_types),
             ", ".join(column if column == BODY else f"`{column}`" for column in known.columns),
             *(known.theirs, known.ours, known.why),
