@@ -12,9 +12,9 @@ from spark_jobs.settings import PROJECT
 PAGE = PROJECT / "docs" / "data_dictionary.md"
 HEAD = """# Data dictionary
 
-Every table of the catalog `lake`. Times are UTC. The definitions behind the marts are in
-[definitions.md](definitions.md). This page is made by `make dictionary` from
-`spark_jobs/lake/tables.py` and the models' YAML files; a test fails when it is out of date.
+Every table of the catalog `lake`. Times are UTC. [definitions.md](definitions.md) defines the numbers of the marts, and
+[marts.md](marts.md) shows which mart answers what. `make dictionary` generates this page from `spark_jobs/lake/tables.py` and the
+YAML files of the models; a test fails if it is out of date.
 """
 
 

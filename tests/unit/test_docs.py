@@ -41,8 +41,11 @@ def test_links_lead_somewhere(page):
 @EACH_PAGE
 def test_commands_paths_and_settings_exist(page):
     text = page.read_text()
-    named = set(re.findall(r"(?:`|^|&& |; |=\S+ )make ([a-z][a-z-]+)", text, re.MULTILINE))
-    assert named <= TARGETS
+    code = "\n".join(re.findall(r"```.*?```", text, re.DOTALL))
+    named = re.findall(r"`make ([a-z-]+)", text) + re.findall(
+        r"^ *(?:\w+=\S+ )?make ([a-z-]+)", code, re.MULTILINE
+    )
+    assert set(named) <= TARGETS
     assert [path for path in PATH.findall(text) if not (PROJECT / path).exists()] == []
     for section, name in re.findall(r"\bTRACE_([A-Z]+)__([A-Z_]+)", text):
         assert name.lower() in type(getattr(Settings(), section.lower())).model_fields, name
