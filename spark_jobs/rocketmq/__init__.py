@@ -1,1 +1,1 @@
-"""Reading RocketMQ: a client of its remoting protocol, and the Spark data source `rocketmq` over it."""
+"""Read from RocketMQ: a client of its remoting protocol, and the Spark data source `rocketmq`, which uses it."""

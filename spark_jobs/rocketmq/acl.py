@@ -1,8 +1,8 @@
-"""Signing of requests, as the ACL of 4.x (plain_acl.yml) and of 5.x (users and policies) both ask for.
+"""Sign requests for the ACL of 4.x (plain_acl.yml) and of 5.x (users and policies), which use the same signature.
 
-The signature is `base64(HMAC-SHA1(secret key, content))`, where content is the values of all header fields
-in the order of their names, then the body (`AclUtils.combineRequestContent` of Apache RocketMQ; the fields
-AccessKey and SecurityToken count, Signature does not).
+The signature is `base64(HMAC-SHA1(secret key, content))`. The content is the values of all header fields, sorted by name,
+then the body (`AclUtils.combineRequestContent` of Apache RocketMQ). The fields AccessKey and SecurityToken are
+included, Signature is not.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Self
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """What a cluster's ACL asks for. Neither secret shows in `repr`."""
+    """The credentials of a user of a cluster's ACL. `repr` does not show the secret key and the token."""
 
     access_key: str
     secret_key: str = field(repr=False)
@@ -40,7 +40,7 @@ class Credentials:
 
 
 def sign(credentials: Credentials, fields: dict[str, str], body: bytes = b"") -> dict[str, str]:
-    """The header fields with AccessKey, SecurityToken (where there is one) and Signature added."""
+    """The header fields with AccessKey, SecurityToken (if there is one) and Signature added."""
     signed = {**fields, "AccessKey": credentials.access_key}
     if credentials.security_token is not None:
         signed["SecurityToken"] = credentials.security_token

@@ -1,4 +1,4 @@
-"""Messages as Arrow record batches: the columns of the data source, defined once."""
+"""Convert messages to Arrow record batches; the columns of the data source are defined here."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BATCH_BYTES = 4 * 1024 * 1024
 BATCH_ROWS = 8192
 _COLLECT_EVERY = 50_000
 
-# Spark's DDL of the schema, in the order of `arrow_schema`.
+# Column name and Spark SQL type, in the order of `ARROW_SCHEMA`.
 COLUMNS = (
     ("cluster", "string"),
     ("trace_topic", "string"),
@@ -48,7 +48,7 @@ _ARROW = {
     "binary": pa.binary(),
 }
 ARROW_SCHEMA = pa.schema([(name, _ARROW[kind]) for name, kind in COLUMNS])
-# Spark's timestamps end with the year 9999.
+# The largest timestamp of Spark: the end of the year 9999.
 _LAST_MS = 253_402_300_799_999
 
 
@@ -69,10 +69,10 @@ def record_batches(
     max_bytes: int = BATCH_BYTES,
     max_rows: int = BATCH_ROWS,
 ) -> Iterator[pa.RecordBatch]:
-    """Gather messages to record batches of `ARROW_SCHEMA`, each closed when it has `max_bytes` or `max_rows`."""
+    """Group messages into record batches of `ARROW_SCHEMA`; a batch ends when it reaches `max_bytes` or `max_rows`."""
     rows: list[Message] = []
     size = 0
-    with _rare_collections():
+    with _infrequent_garbage_collection():
         for messages in lists:
             rows += messages
             size += sum([len(message.body) for message in messages])
@@ -84,8 +84,8 @@ def record_batches(
 
 
 @contextmanager
-def _rare_collections() -> Iterator[None]:
-    """Let the collector of cycles look seldom: messages make none, and it walks over all that wait."""
+def _infrequent_garbage_collection() -> Iterator[None]:
+    """Run the garbage collector less often: messages form no cycles, and it traverses all that are buffered."""
     before = gc.get_threshold()
     gc.set_threshold(max(before[0], _COLLECT_EVERY) if before[0] else 0, *before[1:])
     try:
@@ -95,7 +95,7 @@ def _rare_collections() -> Iterator[None]:
 
 
 def record_batch(messages: Sequence[Message], origin: Origin) -> pa.RecordBatch:
-    """One record batch of `ARROW_SCHEMA`; a time that is no time (0 or less, or past 9999) becomes NULL."""
+    """One record batch of `ARROW_SCHEMA`; an invalid time (0 or less, or after the year 9999) becomes NULL."""
     count = len(messages)
     (
         queue_offset, _physical, store_time, born_time, born_host, store_host, sys_flag, body_crc, stored_size,
@@ -128,38 +128,38 @@ def record_batch(messages: Sequence[Message], origin: Origin) -> pa.RecordBatch:
 
 def _times(ms: Sequence[int]) -> pa.Array:
     values = pa.array(ms, pa.int64())
-    sane = pc.and_(pc.greater(values, 0), pc.less_equal(values, _LAST_MS))
-    kept = pc.if_else(sane, values, pa.scalar(None, pa.int64()))
-    return pc.multiply(kept, 1000).cast(_ARROW["timestamp"])
+    is_valid = pc.and_(pc.greater(values, 0), pc.less_equal(values, _LAST_MS))
+    valid = pc.if_else(is_valid, values, pa.scalar(None, pa.int64()))
+    return pc.multiply(valid, 1000).cast(_ARROW["timestamp"])
 
 
 def _maps(properties: Sequence[Properties]) -> tuple[pa.MapArray, pa.Array]:
-    r"""The properties of all messages, and the column of their KEYS.
+    r"""The column of the properties of all messages, and the column of their KEYS.
 
-    Arrow's kernels take them apart, which is cheaper than dictionaries. Where a message's are not
-    `name \x01 value` throughout, or have a name twice, dictionaries settle what becomes of them.
+    Arrow's kernels parse them, which is cheaper than dictionaries. If a message has a property that is not
+    `name \x01 value`, or has a name twice, the properties are parsed to dictionaries.
     """
     stored = pa.array([each.stored for each in properties], pa.binary())
     try:
         texts = pc.utf8_rtrim(stored.cast(pa.string()), "\x02")
     except pa.ArrowInvalid:  # not UTF-8
-        return _maps_of_dictionaries(properties)
+        return _maps_by_dictionaries(properties)
     pairs = pc.split_pattern(texts, "\x02")
     sides = pc.split_pattern(pairs.flatten(), "\x01", max_splits=1)
     if not pc.all(pc.equal(pc.list_value_length(sides), 2)).as_py():
-        return _maps_of_dictionaries(properties)
+        return _maps_by_dictionaries(properties)
     names, values = pc.list_element(sides, 0), pc.list_element(sides, 1)
     lists_of_names = pc.binary_join(pa.ListArray.from_arrays(pairs.offsets, names), "\x01")
     for each in pc.unique(lists_of_names).to_pylist():
         if len(set(split := each.split("\x01"))) < len(split):
-            return _maps_of_dictionaries(properties)
+            return _maps_by_dictionaries(properties)
     are_keys = pc.equal(names, "KEYS")
     rows = pc.list_parent_indices(pairs).filter(are_keys)
     keys = values.filter(are_keys).take(pc.index_in(pa.array(range(len(properties)), rows.type), rows))
     return pa.MapArray.from_arrays(pairs.offsets, names, values), keys
 
 
-def _maps_of_dictionaries(properties: Sequence[Properties]) -> tuple[pa.MapArray, pa.Array]:
+def _maps_by_dictionaries(properties: Sequence[Properties]) -> tuple[pa.MapArray, pa.Array]:
     offsets = [0]
     names: list[str] = []
     values: list[str] = []

@@ -1,12 +1,12 @@
-"""Who to ask in a cluster, over which connection, and when to ask again."""
+"""Connections to the nameservers and brokers of one cluster: routes, choice of a broker, retries."""
 
 from __future__ import annotations
 
 import random
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TypeVar
+from dataclasses import KW_ONLY, dataclass
+from typing import Self, TypeVar
 
 from spark_jobs.rocketmq import requests
 from spark_jobs.rocketmq.acl import Credentials
@@ -27,215 +27,227 @@ from spark_jobs.rocketmq.route import Queue, decode_brokers, decode_route, union
 
 _BACK_OFF_SECONDS = (0.1, 0.5, 2.0, 5.0)
 MASTER_ID = 0
-_Answer = TypeVar("_Answer")
-
-
-def final(error: RocketMQError, broker_id: int) -> bool:
-    """Whether asking again is of no use. A slave may lag, or not know a new topic yet: its word is not final."""
-    if isinstance(error, AccessDeniedError):
-        return True
-    return broker_id == MASTER_ID and not isinstance(error, RETRYABLE)
+_Response = TypeVar("_Response")
 
 
 def _back_off(failures: int) -> None:
-    """Wait, longer after each failure, and not all clients at once."""
+    """Sleep longer after each failure, with jitter."""
     time.sleep(_BACK_OFF_SECONDS[min(failures, len(_BACK_OFF_SECONDS)) - 1] * random.uniform(0.8, 1.2))
 
 
-@dataclass(frozen=True, slots=True)
-class Access:
-    """How a cluster is spoken to.
+@dataclass(eq=False, repr=False)
+class ClusterConnections:
+    """The connections to one cluster. A context manager; not thread-safe. No connection is opened before the first call.
 
     Attributes:
         namesrv: nameservers, each `host:port`.
         cluster: the cluster's name, for messages only.
-        credentials: sign requests with these; None: do not.
-        tls: speak TLS; None: plain.
-        timeout: seconds to wait for an answer.
+        credentials: sign requests with these; None for unsigned requests.
+        tls: TLS settings; None for plain TCP.
+        timeout: seconds to wait for a response.
         connect_timeout: seconds to wait for a connection.
-        attempts: how often a call is made in all while connections get lost.
+        attempts: maximum number of attempts per call when connections are lost.
+
+    Raises:
+        ValueError: an argument is invalid.
+        OSError: a TLS file cannot be read.
     """
 
     namesrv: Sequence[str]
     cluster: str = ""
     credentials: Credentials | None = None
     tls: Tls | None = None
+    _: KW_ONLY
     timeout: float = 10.0
     connect_timeout: float = 3.0
     attempts: int = 4
 
     def __post_init__(self) -> None:
-        """Check the values; raises ValueError."""
+        """Check the arguments."""
         for address in self.namesrv:
             split_address(address)
         if not self.namesrv or self.attempts < 1:
             raise ValueError("at least one nameserver and one attempt are needed")
-
-
-class Brokers:
-    """The connections to one cluster's nameservers and brokers. Not for several threads at once."""
-
-    def __init__(self, access: Access) -> None:
-        """Nothing is asked yet; raises OSError if a TLS file cannot be read."""
-        self.access = access
-        self._tls = access.tls.context() if access.tls is not None else None
+        self._tls_context = self.tls.context() if self.tls else None
         self._connections: dict[str, Connection] = {}
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
     def close(self) -> None:
-        """Close the connections that are kept."""
+        """Close all cached connections. The next call opens new ones."""
         while self._connections:
             self._connections.popitem()[1].close()
 
     def queues(self, topic: str) -> list[Queue]:
-        """The topic's queues by broker and id: the union of what every nameserver that answers knows.
+        """The topic's queues by broker and id: the union of the routes of all nameservers that respond.
 
         Raises:
-            TopicNotFoundError: no nameserver that answers knows the topic.
-            UnreachableError: no nameserver answers.
-            RocketMQError: a nameserver refuses, or answers nonsense.
+            NoBrokersError: no broker is registered at the nameservers that respond: all brokers are down.
+            TopicNotFoundError: the topic is unknown to every nameserver that responds.
+            UnreachableError: no nameserver responds.
+            RocketMQError: a nameserver rejects the request, or its response cannot be decoded.
         """
-        failures = 0
-        while True:
+        for failures in range(1, self.attempts):
             try:
-                return self._queues_now(topic)
+                return self._request_queues(topic)
             except ConnectionLostError:
-                failures += 1
-                if failures >= self.access.attempts:
-                    raise
-            _back_off(failures)
+                _back_off(failures)
+        return self._request_queues(topic)
 
-    def _queues_now(self, topic: str) -> list[Queue]:
-        """`queues`, each nameserver asked once."""
+    def _request_queues(self, topic: str) -> list[Queue]:
+        """`queues`, with one request per nameserver."""
         routes: list[list[Queue]] = []
-        silent: list[ConnectionLostError] = []
-        unknown: RocketMQError | None = None
-        for address in self.access.namesrv:
+        lost: list[ConnectionLostError] = []
+        unknown: TopicNotFoundError | None = None
+        for address in self.namesrv:
             try:
-                frame = self._call(address, requests.GET_ROUTE_INFO_BY_TOPIC, requests.route(topic))
+                frame = self._call_nameserver(
+                    address, requests.GET_ROUTE_INFO_BY_TOPIC, requests.route(topic)
+                )
             except ConnectionLostError as error:
-                silent.append(error)
+                lost.append(error)
                 continue
             if frame.code == requests.SUCCESS:
                 routes.append(decode_route(topic, bytes(frame.body)))
                 continue
-            unknown = requests.failure(
-                frame, QueueLocation(self.access.cluster, topic, address=address), "the route"
-            )
-            if not isinstance(unknown, TopicNotFoundError):
-                raise unknown
+            location = QueueLocation(self.cluster, topic, address=address)
+            failure = requests.failure(frame, location, "the route request")
+            if not isinstance(failure, TopicNotFoundError):
+                raise failure
+            unknown = failure
         if routes:
             return union(routes)
         if unknown is not None:
-            raise self._no_route(topic, unknown)
+            raise self._explain_missing_route(topic, unknown)
         raise UnreachableError(
-            f"{QueueLocation(self.access.cluster, topic)}: no nameserver answers: {'; '.join(map(str, silent))}. "
+            f"{QueueLocation(self.cluster, topic)}: no nameserver answers: {'; '.join(map(str, lost))}. "
             "Check the addresses, and that the nameservers run and can be reached from this machine"
         )
 
-    def registered(self) -> set[str]:
-        """The names of the brokers that any nameserver knows that answers; a broker is forgotten 2 minutes after its death.
+    def registered_brokers(self) -> set[str]:
+        """The names of the brokers, of any topic, that are registered at any nameserver that responds.
+
+        A nameserver removes a broker 2 minutes after its last heartbeat.
 
         Raises:
-            RocketMQError: no nameserver answers, or one answers nonsense.
+            RocketMQError: no nameserver responds, or a response cannot be decoded.
         """
         names: set[str] = set()
-        lost: ConnectionLostError | None = None
-        answers = 0
-        for address in self.access.namesrv:
+        lost: list[ConnectionLostError] = []
+        for address in self.namesrv:
             try:
-                frame = self._call(address, requests.GET_BROKER_CLUSTER_INFO, {})
+                frame = self._call_nameserver(address, requests.GET_BROKER_CLUSTER_INFO, {})
             except ConnectionLostError as error:
-                lost = error
+                lost.append(error)
                 continue
             if frame.code != requests.SUCCESS:
-                raise requests.failure(
-                    frame, QueueLocation(self.access.cluster, address=address), "the list of brokers"
-                )
+                location = QueueLocation(self.cluster, address=address)
+                raise requests.failure(frame, location, "the request for the list of brokers")
             names |= decode_brokers(bytes(frame.body))
-            answers += 1
-        if lost is not None and not answers:
-            raise lost
+        if len(lost) == len(self.namesrv):
+            raise lost[-1]
         return names
 
-    def _no_route(self, topic: str, unknown: RocketMQError) -> RocketMQError:
-        """Why the nameservers have no route: the brokers of a topic may be down, or it is not there."""
+    def _explain_missing_route(self, topic: str, unknown: TopicNotFoundError) -> TopicNotFoundError:
+        """A more specific error, by the registered brokers: they may be down, or the topic does not exist."""
         try:
-            brokers = self.registered()
+            brokers = self.registered_brokers()
         except RocketMQError:
             return unknown
-        place = QueueLocation(self.access.cluster, topic, address=", ".join(self.access.namesrv))
+        location = QueueLocation(self.cluster, topic, address=", ".join(self.namesrv))
         if not brokers:
             return NoBrokersError(
-                f"{place}: no broker is registered at the nameserver: all brokers are down, or they do not reach it. "
+                f"{location}: no broker is registered at the nameserver: all brokers are down, or cannot reach it. "
                 "Start them; they register within 30 s"
             )
         return TopicNotFoundError(
-            f"{place}: the nameserver has no route of the topic; it knows the brokers {', '.join(sorted(brokers))}. If one is "
-            "missing there, it is down: start it. Else the topic was deleted, or the settings name another one"
+            f"{location}: the nameserver has no route of the topic; it knows the brokers {', '.join(sorted(brokers))}. "
+            "If a broker is missing there, it is down: start it. Otherwise the topic was deleted, or its name in the "
+            "settings is wrong"
         )
 
-    def _call(self, address: str, code: int, fields: dict[str, str]) -> Frame:
-        """A nameserver's answer; a kept connection may have been closed for being idle, so it gets a second try."""
-        kept = address in self._connections
+    def _call_nameserver(self, address: str, code: int, fields: dict[str, str]) -> Frame:
+        """Call a nameserver; retry once if it may have closed a cached connection because it was idle."""
+        was_cached = address in self._connections
         try:
-            return self._connection(address).call(code, fields)
+            return self._cached_connection(address).call(code, fields)
         except (ConnectionLostError, ProtocolError):
             self._drop(address)
-            if not kept:
+            if not was_cached:
                 raise
-        return self._call(address, code, fields)
+        return self._call_nameserver(address, code, fields)
 
-    def ask(self, queue: Queue, once: Callable[[Connection, QueueLocation], _Answer]) -> tuple[_Answer, int]:
-        """What `once` returns, given a connection to a broker of the queue, and the id of the broker that answered.
+    def call_broker(
+        self, queue: Queue, request: Callable[[Connection, QueueLocation], _Response]
+    ) -> tuple[_Response, int]:
+        """Run `request` on a connection to a broker of the queue; return its result and the broker id.
 
-        It is asked again while connections get lost.
+        It is retried if the connection is lost.
 
         Raises:
-            RocketMQError: what `once` raises, or the last lost connection.
+            RocketMQError: the error of `request`, or of the last lost connection.
         """
         failures = 0
         while True:
             address, broker_id = "", MASTER_ID
             try:
-                connection, broker_id = self.open(queue, failures, cached=True)
+                connection, broker_id = self._open(queue, failures, self._cached_connection)
                 address = connection.address
-                return once(connection, self.place(queue, connection)), broker_id
+                return request(connection, self.location(queue, address)), broker_id
             except RocketMQError as error:
                 self._drop(address)
                 failures += 1
-                if final(error, broker_id) or failures >= self.access.attempts:
-                    error.args = (f"{self.placed(queue, error)} (asked {failures} times)", *error.args[1:])
-                    raise
-            queue = self.pause(queue, failures)
+                queue = self._before_retry(error, queue, broker_id, failures, f"{failures} attempts")
 
-    def pause(self, queue: Queue, failures: int) -> Queue:
-        """Wait before the next attempt, and take the queue's addresses from a fresh route if there is one."""
+    def _before_retry(
+        self, error: RocketMQError, queue: Queue, broker_id: int, failures: int, note: str
+    ) -> Queue:
+        """Wait, and return the queue with the addresses of a fresh route if there is one.
+
+        Raises:
+            RocketMQError: the error, with queue and note in its text, if a retry is useless. A slave may lag or not
+                know a new topic yet, so only errors of the master are final, and denied access.
+        """
+        is_final = isinstance(error, AccessDeniedError) or (
+            broker_id == MASTER_ID and not isinstance(error, RETRYABLE)
+        )
+        if is_final or failures >= self.attempts:
+            location, text = str(self.location(queue)), str(error)
+            text = text if text.startswith(location) else f"{location}: {text}"
+            error.args = (f"{text} ({note})", *error.args[1:])
+            raise error
         _back_off(failures)
         try:
-            fresh = self._queues_now(queue.topic)
+            fresh = self._request_queues(queue.topic)
         except (ConnectionLostError, TopicNotFoundError):
             return queue
         return next((q for q in fresh if (q.broker, q.queue_id) == (queue.broker, queue.queue_id)), queue)
 
-    def open(self, queue: Queue, failures: int, cached: bool = False) -> tuple[Connection, int]:
-        """A connection to the queue's master or else a slave; after a failure begin with the next address."""
+    def _open(
+        self, queue: Queue, failures: int, connect: Callable[[str], Connection]
+    ) -> tuple[Connection, int]:
+        """A connection to the queue's master or else a slave, and the broker id; after a failure start with the next address."""
         if not queue.addresses:
             raise UnreachableError(
-                f"{self.place(queue)}: the route has no address of this broker; is it down?"
+                f"{self.location(queue)}: the route has no address of this broker; is it down?"
             )
-        turn = failures % len(queue.addresses)
+        first = failures % len(queue.addresses)
         errors: list[str] = []
-        for broker_id, address in queue.addresses[turn:] + queue.addresses[:turn]:
+        for broker_id, address in queue.addresses[first:] + queue.addresses[:first]:
             try:
-                return (self._connection(address) if cached else self._connect(address)), broker_id
+                return connect(address), broker_id
             except UnreachableError as error:
                 errors.append(str(error))
         raise UnreachableError(
-            f"{self.place(queue)}: no address of the broker can be reached: {'; '.join(errors)}. Check that the broker "
-            "runs and that this machine can reach the addresses it has registered (brokerIP1 and listenPort)"
+            f"{self.location(queue)}: no address of the broker can be reached: {'; '.join(errors)}. Check that the "
+            "broker runs and that this machine can reach the addresses that it registers (brokerIP1 and listenPort)"
         )
 
-    def _connection(self, address: str) -> Connection:
+    def _cached_connection(self, address: str) -> Connection:
         if address not in self._connections:
             self._connections[address] = self._connect(address)
         return self._connections[address]
@@ -243,21 +255,15 @@ class Brokers:
     def _connect(self, address: str) -> Connection:
         return Connection(
             address,
-            timeout=self.access.timeout,
-            connect_timeout=self.access.connect_timeout,
-            credentials=self.access.credentials,
-            tls=self._tls,
+            timeout=self.timeout,
+            connect_timeout=self.connect_timeout,
+            credentials=self.credentials,
+            tls=self._tls_context,
         )
 
     def _drop(self, address: str) -> None:
         if (connection := self._connections.pop(address, None)) is not None:
             connection.close()
 
-    def place(self, queue: Queue, connection: Connection | None = None) -> QueueLocation:
-        address = connection.address if connection is not None else ""
-        return QueueLocation(self.access.cluster, queue.topic, queue.broker, queue.queue_id, address)
-
-    def placed(self, queue: Queue, error: RocketMQError) -> str:
-        """The error's text, with the queue named if it does not name it yet."""
-        place, text = str(self.place(queue)), str(error)
-        return text if text.startswith(place) else f"{place}: {text}"
+    def location(self, queue: Queue, address: str = "") -> QueueLocation:
+        return QueueLocation(self.cluster, queue.topic, queue.broker, queue.queue_id, address)

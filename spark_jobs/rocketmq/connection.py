@@ -1,7 +1,4 @@
-"""One TCP connection to a broker or nameserver, with several requests in flight.
-
-Not for several threads: whoever holds a connection sends and receives in turn.
-"""
+"""One TCP connection to a broker or nameserver, with several requests in flight. Not thread-safe."""
 
 from __future__ import annotations
 
@@ -20,22 +17,22 @@ from spark_jobs.rocketmq.frames import Frame
 from spark_jobs.rocketmq.requests import GO_AWAY
 
 _MAX_OPAQUE = 2**31 - 1
-# Room for a few answers of the size that a broker sends, so that one call of the kernel can bring several.
+# Space for a few responses of the size that a broker sends, so that one system call can read several.
 _BUFFER_BYTES = 512 * 1024
-# Requests that are sent in one go, which saves calls of the kernel. Many more, and the broker waits for us.
+# Number of requests that one system call sends. With many more, the broker would wait for requests.
 _SENT_TOGETHER = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Tls:
-    """How to speak TLS with brokers and nameservers.
+    """TLS settings for brokers and nameservers.
 
     Attributes:
-        ca_file: PEM file of the authorities to trust; None: those of the system.
+        ca_file: PEM file of the trusted certificate authorities; None for those of the system.
         cert_file: PEM file with this client's certificate (and key, if `key_file` is None).
         key_file: PEM file with this client's key.
-        verify: check the server's certificate and, where `check_host` is set, its name.
-        check_host: the certificate must name the host. RocketMQ's often do not: routes hold bare addresses.
+        verify: verify the server's certificate and, if `check_host` is set, its host name.
+        check_host: the certificate must name the host. RocketMQ's often do not, as routes contain IP addresses.
     """
 
     ca_file: str | None = None
@@ -45,7 +42,7 @@ class Tls:
     check_host: bool = False
 
     def context(self) -> ssl.SSLContext:
-        """The SSL context; raises OSError or ssl.SSLError if a file is missing or no PEM."""
+        """The SSL context; raises OSError or ssl.SSLError if a file is missing or not in PEM format."""
         context = ssl.create_default_context(cafile=self.ca_file)
         context.check_hostname = self.verify and self.check_host
         if not self.verify:
@@ -59,13 +56,13 @@ def split_address(address: str) -> tuple[str, int]:
     """Host and port of `host:port`, `1.2.3.4:port` or `[v6]:port`.
 
     Raises:
-        ValueError: it is none of these.
+        ValueError: the address has none of these forms.
     """
     host, _, port = address.strip().rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
     try:
         if ":" in host:
-            ipaddress.IPv6Address(host)  # else `::1`, where the port is missing, would be the host `:`
+            ipaddress.IPv6Address(host)  # otherwise `::1`, which has no port, would be the host `:`
         if host and port.isdecimal() and 0 < int(port) < 65536:
             return host, int(port)
     except ValueError:
@@ -74,7 +71,7 @@ def split_address(address: str) -> tuple[str, int]:
 
 
 class Connection:
-    """A connection that was made; `close` it, or use it as a context manager."""
+    """An open connection. A context manager."""
 
     def __init__(
         self,
@@ -89,13 +86,13 @@ class Connection:
 
         Args:
             address: `host:port`.
-            timeout: seconds to wait for an answer.
-            connect_timeout: seconds to wait for the connection, TLS included.
+            timeout: seconds to wait for a response.
+            connect_timeout: seconds to wait for the connection, including the TLS handshake.
             credentials: sign every request with these.
-            tls: speak TLS.
+            tls: use TLS with this context; None for plain TCP.
 
         Raises:
-            UnreachableError: the connection could not be made.
+            UnreachableError: the connection could not be opened.
         """
         host, port = split_address(address)
         self.address = address
@@ -104,7 +101,7 @@ class Connection:
         self._opaque = 0
         self.in_flight: set[int] = set()
         self._buffer = memoryview(bytearray(_BUFFER_BYTES))
-        self._begin = self._end = 0  # what was received and not yet given out
+        self._begin = self._end = 0  # the received bytes that were not returned yet
         self._unsent: list[bytes] = []
         try:
             self._socket = socket.create_connection((host, port), connect_timeout)
@@ -126,12 +123,12 @@ class Connection:
         self.close()
 
     def close(self) -> None:
-        """Close; harmless if it is closed already."""
+        """Close the connection; idempotent."""
         with contextlib.suppress(OSError):
             self._socket.close()
 
     def send(self, code: int, fields: dict[str, str], body: bytes = b"") -> int:
-        """Send a request, at the latest when `receive` has to wait, and return the id (opaque) of its answer.
+        """Queue a request, sent at the latest when `receive` waits; return its id, which the response has too (opaque).
 
         Raises:
             ConnectionLostError: the connection has ended.
@@ -146,27 +143,25 @@ class Connection:
         return opaque
 
     def receive(self) -> Frame:
-        """The next answer, to whichever request in flight.
-
-        Requests of the broker to its clients are skipped.
+        """The next response, to any of the requests in flight. Requests from the broker are skipped.
 
         Raises:
-            RequestTimeoutError: none came in time. The connection is of no use any more.
+            RequestTimeoutError: no response arrived in time. The connection cannot be used any more.
             ConnectionLostError: the connection has ended.
-            ProtocolError: what came is no frame. The connection is of no use any more.
+            ProtocolError: the bytes are not a frame. The connection cannot be used any more.
         """
         deadline = time.monotonic() + self._timeout
         while True:
             length = frames.frame_length(self._read(4, deadline))
             frame = frames.decode(self._read(length, deadline))
             if frame.code == GO_AWAY:
-                raise ConnectionLostError(f"{self.address} is shutting down and asks its clients to go")
+                raise ConnectionLostError(f"{self.address} is shutting down")
             if frame.is_response and frame.opaque in self.in_flight:
                 self.in_flight.remove(frame.opaque)
                 return frame
 
     def call(self, code: int, fields: dict[str, str], body: bytes = b"") -> Frame:
-        """Send one request and wait for its answer; errors as of `send` and `receive`."""
+        """Send a request and wait for its response; raises as `send` and `receive`."""
         opaque = self.send(code, fields, body)
         while True:
             frame = self.receive()
@@ -174,14 +169,14 @@ class Connection:
                 return frame
 
     def _read(self, size: int, deadline: float) -> memoryview:
-        """The next `size` bytes, to be used before the next call."""
-        have = self._end - self._begin
-        if have < size:
+        """The next `size` bytes; the view is valid until the next call."""
+        available = self._end - self._begin
+        if available < size:
             if size > len(self._buffer):
                 return self._read_long(size, deadline)
             if self._begin + size > len(self._buffer):
-                self._buffer[:have] = self._buffer[self._begin : self._end]
-                self._begin, self._end = 0, have
+                self._buffer[:available] = self._buffer[self._begin : self._end]
+                self._begin, self._end = 0, available
             while self._end - self._begin < size:
                 missing = size - (self._end - self._begin)
                 self._end += self._receive_into(self._buffer[self._end :], missing, deadline)
@@ -192,17 +187,17 @@ class Connection:
         return view
 
     def _read_long(self, size: int, deadline: float) -> memoryview:
-        """As `_read`, for more than the buffer holds."""
+        """As `_read`, for more bytes than fit in the buffer."""
         view = memoryview(bytearray(size))
-        have = self._end - self._begin
-        view[:have] = self._buffer[self._begin : self._end]
+        available = self._end - self._begin
+        view[:available] = self._buffer[self._begin : self._end]
         self._begin = self._end = 0
-        while have < size:
-            have += self._receive_into(view[have:], size - have, deadline)
+        while available < size:
+            available += self._receive_into(view[available:], size - available, deadline)
         return view
 
     def _flush(self) -> None:
-        """Send what waits: several requests cost as much as one."""
+        """Send the queued requests in one system call."""
         data = b"".join(self._unsent)
         self._unsent.clear()
         try:
@@ -222,9 +217,7 @@ class Connection:
         except OSError as error:
             raise ConnectionLostError(f"the connection to {self.address} was lost: {error}") from None
         if count == 0:
-            raise ConnectionLostError(
-                f"{self.address} closed the connection with {missing} bytes still to come"
-            )
+            raise ConnectionLostError(f"{self.address} closed the connection before the last {missing} bytes")
         if count < 0 or time.monotonic() > deadline:
             raise RequestTimeoutError(
                 f"{self.address} did not answer within {self._timeout:g} s "

@@ -1,7 +1,7 @@
-"""What can go wrong between this process and a RocketMQ cluster, by what the caller does about it.
+"""Errors between this process and a RocketMQ cluster, one class per reaction of the caller.
 
-Every message names the cluster, topic, broker, queue, address and offsets that are known, and ends with
-what to do. No message ever holds a secret: access keys, secret keys and tokens are not passed in here.
+Every message names the known cluster, topic, broker, queue, address and offsets, and ends with the action to take.
+No message contains a secret: access keys, secret keys and tokens are never passed to this module.
 """
 
 from __future__ import annotations
@@ -10,11 +10,14 @@ from dataclasses import dataclass
 
 
 class RocketMQError(Exception):
-    """Base of every error that this package raises, but for wrong arguments (`ValueError`)."""
+    """Base of every error that this package raises, except for wrong arguments (`ValueError`)."""
+
+    def __str__(self) -> str:
+        return str(self.args[0]) if self.args else ""
 
 
 class ConnectionLostError(RocketMQError):
-    """The connection ended, or could not be made. Asking again over a new one may help."""
+    """The connection ended or could not be opened. A retry on a new connection may succeed."""
 
 
 class UnreachableError(ConnectionLostError):
@@ -22,42 +25,39 @@ class UnreachableError(ConnectionLostError):
 
 
 class RequestTimeoutError(ConnectionLostError):
-    """The connection stands, but no answer came in time."""
+    """The connection is open, but no response arrived in time."""
 
 
 class ProtocolError(RocketMQError):
-    """What came is not a frame, or not a message, of RocketMQ's remoting protocol."""
+    """The received bytes are not a frame, or not a message, of RocketMQ's remoting protocol."""
 
 
 class MalformedMessageError(ProtocolError):
-    """A stored message whose own lengths do not add up; `at` is its place in the answer's body, bytes."""
+    """The lengths inside a stored message are inconsistent; `at` is its byte position in the response body."""
 
     def __init__(self, message: str, at: int = 0) -> None:
         super().__init__(message, at)
         self.at = at
 
-    def __str__(self) -> str:
-        return str(self.args[0])
-
 
 class AccessDeniedError(RocketMQError):
-    """The cluster refuses this client: codes 16, and 1 where an ACL of 4.x says so."""
+    """The cluster denies access to this client: code 16, and code 1 from the ACL of 4.x."""
 
 
 class AuthenticationError(AccessDeniedError):
-    """The cluster does not know the access key, or the signature is wrong, or one is required."""
+    """The access key is unknown, the signature is wrong, or the cluster requires credentials."""
 
 
 class PermissionDeniedError(AccessDeniedError):
-    """The client is known (or need not be) and may not do this on this topic, group or queue."""
+    """The client may not read this topic, consumer group or queue; its identity is accepted."""
 
 
 class TopicNotFoundError(RocketMQError):
-    """Code 17: no nameserver that answered knows the topic, or the broker does not."""
+    """Code 17: the topic is unknown to the broker, or to every nameserver that responded."""
 
 
 class NoBrokersError(TopicNotFoundError):
-    """The nameservers that answer know no broker at all: all brokers of the cluster are down."""
+    """No broker is registered at the nameservers that responded: all brokers of the cluster are down."""
 
 
 class QueueNotFoundError(RocketMQError):
@@ -65,7 +65,7 @@ class QueueNotFoundError(RocketMQError):
 
 
 class ConsumerGroupNotFoundError(RocketMQError):
-    """Code 26: the broker does not know the consumer group, and does not create groups by itself."""
+    """Code 26: the consumer group does not exist, and the broker does not create groups automatically."""
 
 
 class OffsetMovedError(RocketMQError):
@@ -76,19 +76,13 @@ class OffsetMovedError(RocketMQError):
         self.min_offset = min_offset
         self.max_offset = max_offset
 
-    def __str__(self) -> str:
-        return str(self.args[0])
-
 
 class ShortRangeError(RocketMQError):
-    """The broker did not give every message of the range: the first missing one is `offset`."""
+    """The broker did not return every message of the range; the first missing one is at `offset`."""
 
     def __init__(self, message: str, offset: int) -> None:
         super().__init__(message, offset)
         self.offset = offset
-
-    def __str__(self) -> str:
-        return str(self.args[0])
 
 
 class BrokerError(RocketMQError):
@@ -98,21 +92,18 @@ class BrokerError(RocketMQError):
         super().__init__(message, code)
         self.code = code
 
-    def __str__(self) -> str:
-        return str(self.args[0])
-
 
 class BrokerBusyError(BrokerError):
-    """Codes 2 and 215: the broker has too much to do, or holds this client back; asking later may help."""
+    """Codes 2 and 215: the broker is overloaded or throttles this client. A later retry may succeed."""
 
 
-# After these the same question, asked again, may be answered.
+# After these errors a retry of the same request may succeed.
 RETRYABLE = (ConnectionLostError, ProtocolError, BrokerError)
 
 
 @dataclass(frozen=True, slots=True)
 class QueueLocation:
-    """Where something went wrong; `str()` lists what is known, for a message."""
+    """Where an error occurred; `str()` lists the known parts, for a message."""
 
     cluster: str = ""
     topic: str = ""

@@ -1,8 +1,8 @@
-"""Frames of the remoting protocol: what goes over the wire in both directions.
+"""Encode and decode the frames of the remoting protocol.
 
-A frame is `int32 length | int32 (codec << 24 | header length) | header | body`, big-endian, where `length`
-counts what follows it (`RemotingCommand` and `NettyDecoder` of Apache RocketMQ). The header is JSON
-(codec 0) or binary (codec 1, `RocketMQSerializable`, which a broker uses when it is configured to).
+A frame is `int32 length | int32 (codec << 24 | header length) | header | body`, big-endian; `length` is the number of
+bytes after it (`RemotingCommand` and `NettyDecoder` of Apache RocketMQ). The header is JSON (codec 0) or binary
+(codec 1, `RocketMQSerializable`, if the broker is configured for it).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ RESPONSE_FLAG = 1
 MAX_FRAME_BYTES = 64 * 1024 * 1024
 MAX_HEADER_BYTES = 1024 * 1024
 
-# Ordinal of V5_5_0 in MQVersion. From 401 (V4_9_4) on, a nameserver answers with standard JSON.
+# Ordinal of V5_5_0 in MQVersion. To a client from 401 (V4_9_4) on, a nameserver sends standard JSON.
 CLIENT_VERSION = 513
 _LANGUAGE = "PYTHON"
 
@@ -28,14 +28,14 @@ _INT = Struct(">i")
 _LENGTHS = Struct(">iI")
 _SHORT = Struct(">h")
 _BINARY_HEAD = Struct(">hbhiii")
-# `json.dumps` with separators makes an encoder for every call.
+# `json.dumps` with separators creates an encoder in every call.
 _to_json = json.JSONEncoder(separators=(",", ":")).encode
 _from_json = json.JSONDecoder().decode
 
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """One decoded frame. `body` is a copy, so the buffer that was given to `decode` can be used again."""
+    """A decoded frame. `body` is a copy, so the buffer that was decoded can be reused."""
 
     code: int
     opaque: int
@@ -66,33 +66,33 @@ def encode(code: int, opaque: int, fields: dict[str, str], body: bytes = b"", fl
 
 
 def frame_length(prefix: bytes | bytearray | memoryview) -> int:
-    """How many bytes follow the first four of a frame.
+    """The number of bytes after the first four of a frame.
 
     Raises:
-        ProtocolError: the length is not one that a broker sends, so the peer speaks something else.
+        ProtocolError: brokers send no frame of this length, so the peer uses another protocol.
     """
     (length,) = _INT.unpack_from(prefix)
     if not 4 <= length <= MAX_FRAME_BYTES:
         raise ProtocolError(
-            f"a frame of {length} bytes was announced (first bytes {bytes(prefix[:4])!r}); frames have 4 to "
+            f"the frame length is {length} (first bytes {bytes(prefix[:4])!r}), but frames have 4 to "
             f"{MAX_FRAME_BYTES} bytes: is this the port of a RocketMQ broker or nameserver, and does TLS match?"
         )
     return int(length)
 
 
 def decode(payload: bytes | bytearray | memoryview) -> Frame:
-    """Decode what follows a frame's first four bytes.
+    """Decode a frame without its first four bytes.
 
     Raises:
-        ProtocolError: the lengths do not add up, or the header is not what its codec says.
+        ProtocolError: the lengths are inconsistent, or the header cannot be decoded.
     """
     view = memoryview(payload)
     if len(view) < 4:
-        raise ProtocolError(f"a frame of {len(view)} bytes has no room for its header's length")
+        raise ProtocolError(f"a frame of {len(view)} bytes is too short for its header length")
     (mark,) = _INT.unpack_from(view)
     codec, size = (mark >> 24) & 0xFF, mark & 0xFFFFFF
     if size > min(len(view) - 4, MAX_HEADER_BYTES):
-        raise ProtocolError(f"a frame of {len(view)} bytes announces a header of {size}")
+        raise ProtocolError(f"a frame of {len(view)} bytes has a header length of {size}")
     header, body = view[4 : 4 + size], bytes(view[4 + size :])
     if codec == JSON_CODEC:
         return _decode_json(header, body)
@@ -115,7 +115,7 @@ def _decode_json(header: memoryview, body: bytes) -> Frame:
         )
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise ProtocolError(
-            f"a frame's JSON header is not readable: {error!r}: {bytes(header[:80])!r}"
+            f"the JSON header of a frame cannot be decoded: {error!r}: {bytes(header[:80])!r}"
         ) from None
 
 
@@ -139,7 +139,7 @@ def _decode_binary(header: memoryview, body: bytes) -> Frame:
         if at != end:
             raise ValueError("the fields overrun their length")
     except (ValueError, StructError) as error:
-        raise ProtocolError(f"a frame's binary header is not readable: {error}") from None
+        raise ProtocolError(f"the binary header of a frame cannot be decoded: {error}") from None
     return Frame(code=code, opaque=opaque, flag=flag, remark=remark, fields=fields, body=body)
 
 

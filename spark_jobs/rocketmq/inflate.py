@@ -1,7 +1,7 @@
-"""Inflation of message bodies, bounded: a small body that would become gigabytes is never built.
+"""Inflate message bodies up to a maximum size: a small body that inflates to gigabytes does not exhaust the memory.
 
-The codec is in the sysFlag (`MessageSysFlag` of Apache RocketMQ 5.x): bit 0x001 says compressed, bits 0x700
-which: 0x000 and 0x300 zlib, 0x100 LZ4 (frame format), 0x200 zstd. Clients before 5.0 only write zlib.
+The codec is in the sysFlag (`MessageSysFlag` of Apache RocketMQ 5.x). Bit 0x001: the body is compressed. Bits 0x700:
+0x000 and 0x300 zlib, 0x100 LZ4 (frame format), 0x200 zstd. Clients before 5.0 write zlib only.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import zstandard
 COMPRESSED = 0x001
 CODEC_BITS = 0x700
 _CODECS = {0x000: "zlib", 0x100: "lz4", 0x200: "zstd", 0x300: "zlib"}
-# DEFLATE cannot exceed 1032 to 1, so short bodies need no bound of their own.
+# The maximum compression ratio of DEFLATE, so short bodies need no size check.
 _ZLIB_RATIO = 1032
-# zstd's densest block makes 128 KiB of 4 bytes: a piece this long makes at most 32 MiB before the next check.
+# The densest zstd block inflates 4 bytes to 128 KiB: this many bytes inflate to at most 32 MiB between two checks.
 _ZSTD_PIECE = 1024
 _LZ4_CHUNK = 256 * 1024
 
@@ -31,11 +31,11 @@ def inflate(stored: bytes, sys_flag: int, max_bytes: int) -> bytes:
     Args:
         stored: the body as the broker stores it.
         sys_flag: the message's sysFlag, with bit 0x001 set.
-        max_bytes: the longest result that is allowed.
+        max_bytes: the maximum size of the result.
 
     Raises:
-        InflateError: `inflate: <codec>: …` where the bytes are not of that codec or end too early,
-            `too large: …` where there is more than `max_bytes`.
+        InflateError: `inflate: <codec>: …` if the bytes are not valid or truncated, `too large: …` if the result is larger
+            than `max_bytes`.
     """
     codec = _CODECS.get(sys_flag & CODEC_BITS)
     try:
@@ -62,7 +62,7 @@ def _zlib(stored: bytes, max_bytes: int) -> bytes:
     if len(body) > max_bytes:
         raise _too_large(max_bytes)
     if not inflater.eof:
-        raise EOFError("the stream ends too early")
+        raise EOFError("the stream is truncated")
     return body
 
 
@@ -76,7 +76,7 @@ def _lz4(stored: bytes, max_bytes: int) -> bytes:
     if size > max_bytes:
         raise _too_large(max_bytes)
     if not inflater.eof:
-        raise EOFError("the frame ends too early")
+        raise EOFError("the frame is truncated")
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
@@ -91,5 +91,5 @@ def _zstd(stored: bytes, max_bytes: int) -> bytes:
         if size > max_bytes:
             raise _too_large(max_bytes)
     if not inflater.eof:
-        raise EOFError("the frame ends too early")
+        raise EOFError("the frame is truncated")
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)

@@ -1,14 +1,15 @@
-"""Stored messages: the layout of the commit log, which is also the body of a pull's answer.
+"""Stored messages: the layout of the commit log, which is also the body of a pull response.
 
 Layout (`MessageDecoder` of Apache RocketMQ): total size 4, magic 4, body CRC 4, queue id 4, flag 4, queue
 offset 8, physical offset 8, sysFlag 4, born time 8, born host 8 or 20, store time 8, store host 8 or 20,
 reconsume times 4, prepared transaction offset 8, body length 4, body, topic length 1 (or 2, by the magic),
-topic, properties length 2, properties. sysFlag 0x10 and 0x20 say that the born and store host are IPv6.
+topic, properties length 2, properties. sysFlag 0x10: the born host is IPv6; 0x20: the store host is IPv6.
 """
 
 from __future__ import annotations
 
 import socket
+import sys
 from collections.abc import Iterator
 from struct import Struct
 from struct import error as StructError
@@ -23,25 +24,26 @@ MAGIC_V1 = -626843481
 MAGIC_V2 = -626843477
 BORN_HOST_V6 = 0x10
 STORE_HOST_V6 = 0x20
-# A batch that the broker keeps as one message: both bits are set, and its body holds the messages.
+# A batch that the broker stores as one message: both bits are set, and its body contains the messages.
 INNER_BATCH = 0x40 | 0x80
 MAX_INFLATED_BYTES = 32 * 1024 * 1024
 
-# By (sysFlag >> 4) & 3: which of the two hosts has 16 bytes of address and not 4.
+# By (sysFlag >> 4) & 3: whether the born host and the store host have 16 bytes of address instead of 4.
 _HEADS = tuple(Struct(f">iiiiiqqiq{born}sq{store}siqi") for store in (8, 20) for born in (8, 20))
 _HEAD_V4 = _HEADS[0]
 _INNER_HEAD = Struct(">iiiii")
 _SHORT = Struct(">h")
 _PORT = Struct(">i")
-# What `Message(…)` does, without a function between.
+# The same as `Message(…)`, without a Python function call.
 _new_tuple = tuple.__new__
 
 
 class Message(NamedTuple):
-    """One message. A tuple and not a dataclass: it is made for every message, and costs a third.
+    """One message. A named tuple, because creating one costs a third of creating a dataclass.
 
-    Times are ms since 1970 by the clock of whoever wrote them. `body_crc` is the broker's CRC32 of the stored
-    body, without its top bit. `body` is inflated; where `body_error` is set it is the stored bytes.
+    Times are ms since 1970 by the clock of their writer: the client for `born_time`, the broker for `store_time`.
+    `body_crc` is the broker's CRC32 of the stored body, without its top bit. `body` is inflated; if `body_error` is set,
+    it is the stored bytes.
     """
 
     queue_offset: int
@@ -66,23 +68,27 @@ class Message(NamedTuple):
 def decode_messages(
     stored: bytes | bytearray | memoryview, max_inflated_bytes: int = MAX_INFLATED_BYTES
 ) -> Iterator[Message]:
-    """Decode messages that stand one after another, as in the body of a pull's answer; bodies inflated.
+    """Decode consecutive messages, as in the body of a pull response, with inflated bodies.
 
-    A body that is wrong (CRC, not inflatable, too large) does not raise: its message carries `body_error`.
+    A bad body (wrong CRC, not inflatable, too large) does not raise: its message has `body_error`.
 
     Raises:
-        MalformedMessageError: lengths or magic are wrong, so no later message can be found.
+        MalformedMessageError: a length or the magic is wrong, so later messages cannot be located.
     """
     for message in scan_messages(stored, max_inflated_bytes):
         yield inflated(message, max_inflated_bytes)
 
 
 def inflated(message: Message, max_inflated_bytes: int = MAX_INFLATED_BYTES) -> Message:
-    """The message with its body inflated, or with `body_error` where that is not possible."""
+    """The message with its body inflated, or with `body_error` if that fails."""
     if not message.sys_flag & COMPRESSED or message.body_error is not None or not message.body:
         return message
-    if message.sys_flag & INNER_BATCH == INNER_BATCH:  # its batch was inflated before it was taken apart
+    if message.sys_flag & INNER_BATCH == INNER_BATCH:  # `_unwrap` has inflated the batch
         return message
+    return _inflate(message, max_inflated_bytes)
+
+
+def _inflate(message: Message, max_inflated_bytes: int) -> Message:
     try:
         return message._replace(body=inflate(message.body, message.sys_flag, max_inflated_bytes))
     except InflateError as error:
@@ -90,24 +96,38 @@ def inflated(message: Message, max_inflated_bytes: int = MAX_INFLATED_BYTES) -> 
 
 
 def malformed(stored: bytes, queue_id: int, queue_offset: int, why: str) -> Message:
-    """A stand-in for a message whose bytes cannot be taken apart: they are its body; what is not known is 0."""
+    """A placeholder for a malformed message: its body is the stored bytes; unknown fields are 0 or empty."""
     return Message(
-        *(queue_offset, 0, 0, 0, "", "", 0, 0, len(stored), queue_id, 0, 0, 0, "", Properties(b""), stored),
-        body_error=f"malformed: {why}",
-    )
+        queue_offset, 0, 0, 0, "", "", 0, 0, len(stored), queue_id, 0, 0, 0, "", Properties(b""), stored,
+        f"malformed: {why}",
+    )  # fmt: skip
+
+
+def scan_until_malformed(
+    stored: bytes, max_inflated_bytes: int, first: int, end: int = sys.maxsize
+) -> tuple[list[Message], str]:
+    """The messages of `scan_messages` with offsets in [first, end), and the error that ended the scan, or ""."""
+    messages: list[Message] = []
+    try:
+        for message in scan_messages(stored, max_inflated_bytes):
+            if first <= message.queue_offset < end:
+                messages.append(message)
+    except MalformedMessageError as error:
+        return messages, str(error)
+    return messages, ""
 
 
 def scan_messages(
     stored: bytes | bytearray | memoryview, max_inflated_bytes: int = MAX_INFLATED_BYTES
 ) -> Iterator[Message]:
-    """As `decode_messages`, with bodies checked but left as they are stored: `inflated` is called later.
+    """As `decode_messages`, with bodies checked but not inflated; call `inflated` later.
 
-    A batch stored as one message comes out as its messages, at consecutive queue offsets.
+    A batch stored as one message is unwrapped into its messages, at consecutive queue offsets.
 
     Raises:
-        MalformedMessageError: lengths or magic are wrong, so no later message can be found.
+        MalformedMessageError: a length or the magic is wrong, so later messages cannot be located.
     """
-    stored = bytes(stored)  # no copy if it is bytes, whose slices are cheaper than a view's
+    stored = bytes(stored)  # no copy of bytes; slices of bytes are cheaper than of a memoryview
     at, end = 0, len(stored)
     hosts, topics = _Hosts(), _Topics()
     while at < end:
@@ -131,18 +151,18 @@ def scan_messages(
                 (topic_size,) = _SHORT.unpack_from(stored, topic_at)
                 topic_at += 2
             else:
-                raise MalformedMessageError(f"magic {magic:#x} is not a message's", at)
+                raise MalformedMessageError(f"magic {magic:#x} is not the magic of a message", at)
             properties_start = topic_at + topic_size
             (properties_size,) = _SHORT.unpack_from(stored, properties_start)
             properties_at = properties_start + 2
             properties_end = properties_at + max(properties_size, 0)
         except (StructError, IndexError) as error:
             raise MalformedMessageError(
-                f"the message at byte {at} of {end} is cut off: {error}", at
+                f"the message at byte {at} of {end} is truncated: {error}", at
             ) from None
         if body_size < 0 or topic_size < 0 or not properties_end <= stop <= end:
             raise MalformedMessageError(
-                f"the message at byte {at} of {end} announces {size} bytes, a body of {body_size}, a topic of "
+                f"the message at byte {at} of {end} has a size of {size} bytes, a body of {body_size}, a topic of "
                 f"{topic_size} and properties of {properties_size}",
                 at,
             )
@@ -178,7 +198,7 @@ def scan_messages(
 
 
 class _Hosts(dict[bytes, str]):
-    """Addresses by their packed form: most messages of an answer share theirs."""
+    """A cache of addresses by packed form: most messages of a response have the same ones."""
 
     def __missing__(self, packed: bytes) -> str:
         (port,) = _PORT.unpack_from(packed, len(packed) - 4)
@@ -191,7 +211,7 @@ class _Hosts(dict[bytes, str]):
 
 
 class _Topics(dict[bytes, str]):
-    """Topics by their stored form."""
+    """A cache of topics by stored form."""
 
     def __missing__(self, stored: bytes) -> str:
         self[stored] = text = stored.decode("utf-8", "replace")
@@ -201,13 +221,10 @@ class _Topics(dict[bytes, str]):
 def _unwrap(batch: Message, max_inflated_bytes: int) -> Iterator[Message]:
     """The messages of a batch: size 4, magic 4, CRC 4, flag 4, body length 4, body, properties length 2, properties.
 
-    A batch whose body is wrong gives as many messages as it says that it holds, each with all of its bytes.
+    A batch with a bad body becomes as many messages as its property INNER_NUM, each with all of its bytes.
     """
     if batch.sys_flag & COMPRESSED and batch.body_error is None:
-        try:
-            batch = batch._replace(body=inflate(batch.body, batch.sys_flag, max_inflated_bytes))
-        except InflateError as error:
-            batch = batch._replace(body_error=str(error))
+        batch = _inflate(batch, max_inflated_bytes)
     if batch.body_error is not None:
         count = batch.properties.get("INNER_NUM", "1")
         for index in range(int(count) if count.isdecimal() and len(count) < 6 else 1):
@@ -226,7 +243,7 @@ def _unwrap(batch: Message, max_inflated_bytes: int) -> Iterator[Message]:
             body_size = -1
         if body_size < 0 or properties_end > at + size or at + size > len(view):
             raise MalformedMessageError(
-                f"message {index} of the batch at offset {batch.queue_offset} is cut off"
+                f"message {index} of the batch at offset {batch.queue_offset} is truncated"
             )
         yield batch._replace(
             queue_offset=batch.queue_offset + index,

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-# The system topics that can hold traces; the others are none that anyone reads here.
+# The system topics that can contain traces.
 _SYSTEM_TOPIC = "RMQ_SYS_TRACE_TOPIC"
 _SYSTEM_PREFIX = "rmq_sys_"
 _SEPARATOR = "%"
 
 
 def with_namespace(topic: str, namespace: str | None) -> str:
-    """The topic's name on the broker: system topics belong to no namespace, and none is added twice."""
+    """The topic's name on the broker: system topics have no namespace, and a namespace is not added twice."""
     if not namespace or topic == _SYSTEM_TOPIC or topic.startswith((_SYSTEM_PREFIX, namespace + _SEPARATOR)):
         return topic
     return f"{namespace}{_SEPARATOR}{topic}"

@@ -1,4 +1,4 @@
-"""Options of the data source `rocketmq`: strings in, checked values out; nothing unknown passes."""
+"""Parse and validate the options of the data source `rocketmq`; an unknown option is an error."""
 
 from __future__ import annotations
 
@@ -13,17 +13,14 @@ from spark_jobs.rocketmq.acl import Credentials
 from spark_jobs.rocketmq.client import Client
 from spark_jobs.rocketmq.connection import Tls, split_address
 from spark_jobs.rocketmq.message import MAX_INFLATED_BYTES
-from spark_jobs.rocketmq.namespace import with_namespace
 from spark_jobs.rocketmq.requests import TOOLS_CONSUMER
 
 NAMES = (
     "namesrv",
     "topic",
-    "namespace",
     "cluster",
     "startingOffsets",
     "endingOffsets",
-    "minPartitions",
     "maxOffsetsPerPartition",
     "maxInflatedBytes",
     "epochs",
@@ -42,24 +39,23 @@ QueueMap = dict[str, dict[int, int]]
 
 @dataclass(frozen=True, slots=True)
 class Timestamp:
-    """A position by time: the first message stored at or after it (ms since 1970, the broker's clock)."""
+    """A start or end by time: the first message stored at or after it (ms since 1970, the broker's clock)."""
 
     ms: int
 
 
-Position = Literal["earliest", "latest"] | Timestamp | QueueMap
+Bound = Literal["earliest", "latest"] | Timestamp | QueueMap
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The data source's options, checked. Secrets are not among them: `credentials_env` says where they are."""
+    """The validated options. They contain no secrets: `credentials_env` is the prefix of the variables that do."""
 
     namesrv: tuple[str, ...]
     topic: str
     cluster: str
-    starting: Position
-    ending: Position
-    min_partitions: int
+    starting: Bound
+    ending: Bound
     max_offsets_per_partition: int
     max_inflated_bytes: int
     epochs: QueueMap
@@ -71,10 +67,10 @@ class Options:
 
     @classmethod
     def parse(cls, given: Mapping[str, str]) -> Options:
-        """Check the options, whose names are compared without regard to case.
+        """Validate the options; their names are case-insensitive.
 
         Raises:
-            ValueError: an option is unknown, missing or senseless; the message says which, and what it takes.
+            ValueError: an option is unknown, missing or invalid; the message names it and its valid values.
         """
         known = {name.lower(): name for name in NAMES}
         values: dict[str, str] = {}
@@ -84,18 +80,17 @@ class Options:
                 hint = f"did you mean {known[near[0]]!r}?" if near else f"known are {', '.join(NAMES)}"
                 raise ValueError(f"option {name!r} is not known to the data source rocketmq: {hint}")
             values[known[name.lower()]] = given[name]
-        namesrv = tuple(part.strip() for part in _needed(values, "namesrv").split(";") if part.strip())
+        namesrv = tuple(part.strip() for part in _required(values, "namesrv").split(";") if part.strip())
         for address in namesrv:
             split_address(address)
         if not namesrv:
-            raise ValueError("option 'namesrv' names no nameserver: host:port, several separated by ';'")
+            raise ValueError("option 'namesrv' has no nameserver: host:port, several separated by ';'")
         options = cls(
             namesrv=namesrv,
-            topic=with_namespace(_needed(values, "topic"), values.get("namespace")),
+            topic=_required(values, "topic"),
             cluster=values.get("cluster", ""),
-            starting=_position("startingOffsets", values.get("startingOffsets", "earliest")),
-            ending=_position("endingOffsets", values.get("endingOffsets", "latest")),
-            min_partitions=_count(values, "minPartitions", 1),
+            starting=_bound("startingOffsets", values.get("startingOffsets", "earliest")),
+            ending=_bound("endingOffsets", values.get("endingOffsets", "latest")),
             max_offsets_per_partition=_count(values, "maxOffsetsPerPartition", 50_000),
             max_inflated_bytes=_count(values, "maxInflatedBytes", MAX_INFLATED_BYTES),
             epochs=_queue_map("epochs", values.get("epochs", "{}")),
@@ -105,20 +100,19 @@ class Options:
             timeout_ms=_count(values, "timeoutMs", 10_000),
             pulls_in_flight=_count(values, "pullsInFlight", 64),
         )
-        if isinstance(options.starting, dict) and isinstance(options.ending, dict):
-            differing = set(_pairs(options.starting)) ^ set(_pairs(options.ending))
-            if differing:
-                raise ValueError(
-                    "startingOffsets and endingOffsets must name the same queues; only one names "
-                    + ", ".join(f"{broker}/{queue}" for broker, queue in sorted(differing))
-                )
+        maps = [set(queues_of(b)) for b in (options.starting, options.ending) if isinstance(b, dict)]
+        if len(maps) == 2 and (in_one := maps[0] ^ maps[1]):
+            raise ValueError(
+                "startingOffsets and endingOffsets must name the same queues; only one names "
+                + ", ".join(f"{broker}/{queue}" for broker, queue in sorted(in_one))
+            )
         return options
 
     def client(self, credentials: Credentials | None = None, attempts: int = 4) -> Client:
-        """A client with these options; secrets that are not given are read from this process's environment now.
+        """A client with these options; without `credentials` they are read from the environment of this process.
 
         Raises:
-            ValueError: the environment lacks a secret, or a TLS file is missing.
+            ValueError: a variable with a secret is not set, or a TLS file is missing.
         """
         try:
             return Client(
@@ -140,42 +134,41 @@ class Options:
             ) from None
 
 
-def _pairs(offsets: QueueMap) -> list[tuple[str, int]]:
+def queues_of(offsets: QueueMap) -> list[tuple[str, int]]:
+    """The (broker, queue id) pairs in the map."""
     return [(broker, queue_id) for broker, queues in offsets.items() for queue_id in queues]
 
 
-def _needed(values: Mapping[str, str], name: str) -> str:
+def _required(values: Mapping[str, str], name: str) -> str:
     if not values.get(name, "").strip():
-        raise ValueError(f"option {name!r} is needed")
+        raise ValueError(f"option {name!r} is required")
     return values[name].strip()
 
 
 def _count(values: Mapping[str, str], name: str, default: int) -> int:
     text = values.get(name, str(default)).strip()
     if not text.isdecimal() or int(text) < 1:
-        raise ValueError(f"option {name!r} takes a whole number above 0, not {text!r}")
+        raise ValueError(f"option {name!r} must be an integer above 0, not {text!r}")
     return int(text)
 
 
 def _tls(values: Mapping[str, str]) -> Tls | None:
-    """Option `tls`: false, true, or insecure (no check of the certificate); files in the other tls options."""
+    """Option `tls`: false, true, or insecure (certificates are not verified); the other tls options name files."""
     mode = values.get("tls", "false").strip().lower()
     if mode not in ("false", "true", "insecure"):
-        raise ValueError(f"option 'tls' takes true, false or insecure, not {mode!r}")
+        raise ValueError(f"option 'tls' must be true, false or insecure, not {mode!r}")
     ca, cert, key = (values.get(name) or None for name in ("tlsCaFile", "tlsCertFile", "tlsKeyFile"))
     if mode == "false":
         if ca or cert or key:
-            raise ValueError("options tlsCaFile, tlsCertFile and tlsKeyFile need tls=true")
+            raise ValueError("options tlsCaFile, tlsCertFile and tlsKeyFile require tls=true")
         return None
     return Tls(ca, cert, key, verify=mode == "true")
 
 
-def _position(name: str, text: str) -> Position:
+def _bound(name: str, text: str) -> Bound:
     text = text.strip()
-    if text.lower() == "earliest":
-        return "earliest"
-    if text.lower() == "latest":
-        return "latest"
+    if text.lower() in ("earliest", "latest"):
+        return "earliest" if text.lower() == "earliest" else "latest"
     if text.startswith("{"):
         return _queue_map(name, text)
     if text.isdecimal():
@@ -184,7 +177,7 @@ def _position(name: str, text: str) -> Position:
         moment = datetime.fromisoformat(text)
     except ValueError:
         raise ValueError(
-            f"option {name!r} takes earliest, latest, a time (ms since 1970, or ISO 8601 in UTC) or a JSON map "
+            f"option {name!r} must be earliest, latest, a time (ms since 1970, or ISO 8601 in UTC) or a JSON map "
             f'such as {{"broker-a": {{"0": 123}}}}, not {text!r}'
         ) from None
     moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
@@ -198,11 +191,11 @@ def _queue_map(name: str, text: str) -> QueueMap:
             str(broker): {int(queue_id): offset for queue_id, offset in queues.items()}
             for broker, queues in parsed.items()
         }
-        for broker, queue_id in _pairs(offsets):
+        for broker, queue_id in queues_of(offsets):
             offset = offsets[broker][queue_id]
             if type(offset) is not int or offset < 0 or queue_id < 0:
-                raise ValueError(f"{broker}/{queue_id}: {offset!r} is no offset")
+                raise ValueError(f"{broker}/{queue_id}: {offset!r} is not an offset")
     except (ValueError, AttributeError, TypeError) as error:
         example = '{"broker-a": {"0": 123}}'
-        raise ValueError(f"option {name!r} takes a JSON map such as {example}: {error}") from None
+        raise ValueError(f"option {name!r} must be a JSON map such as {example}: {error}") from None
     return offsets

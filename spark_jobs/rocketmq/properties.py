@@ -1,4 +1,4 @@
-"""The properties of messages: what clients and brokers note beside a body, such as KEYS and UNIQ_KEY."""
+"""The properties of messages, which clients and brokers add to a body, such as KEYS and UNIQ_KEY."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 
 
 class Properties(Mapping[str, str]):
-    r"""A message's properties, taken apart when they are first asked for: a batch does it for all its messages at once.
+    r"""A message's properties, parsed on first access: a record batch parses those of all its messages at once.
 
     Attributes:
-        stored: `name \x01 value \x02 name \x01 value …` in UTF-8; what is not UTF-8 becomes U+FFFD.
+        stored: `name \x01 value \x02 name \x01 value …` in UTF-8; invalid bytes become U+FFFD.
     """
 
     __slots__ = ("_parsed", "stored")
@@ -38,7 +38,7 @@ class Properties(Mapping[str, str]):
 
 
 def decode_properties(text: str) -> dict[str, str]:
-    r"""The properties in `name \x01 value \x02 name \x01 value …`; a piece without `\x01` is dropped."""
+    r"""Parse `name \x01 value \x02 name \x01 value …`; a part without `\x01` is dropped."""
     pieces = text.removesuffix("\x02").split("\x02")
     try:
         return dict([piece.split("\x01", 1) for piece in pieces])  # type: ignore[misc]

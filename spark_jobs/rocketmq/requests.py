@@ -1,7 +1,7 @@
-"""The requests that are used, and what the broker's response codes mean to a caller.
+"""The requests that this client sends, and the errors for the broker's response codes.
 
-Codes are those of `RequestCode` and `ResponseCode` of Apache RocketMQ 5.5.0; header fields those of the
-request header classes of the same names.
+Codes are those of `RequestCode` and `ResponseCode` of Apache RocketMQ 5.5.0; header fields are those of its request
+header classes.
 """
 
 from __future__ import annotations
@@ -31,13 +31,15 @@ FLOW_CONTROL = 215
 GO_AWAY = 1500
 
 BUSY = frozenset({SYSTEM_BUSY, FLOW_CONTROL})
+# Codes of a pull that did not fail; only SUCCESS comes with messages.
+PULL_RESPONSES = frozenset({SUCCESS, PULL_NOT_FOUND, PULL_RETRY_IMMEDIATELY})
 
-# Every broker creates this group when it starts (SubscriptionGroupManager.init), so it is there with
-# autoCreateSubscriptionGroup=false, and it is exempt from the flow control of cold data.
+# Every broker creates this group at startup (SubscriptionGroupManager.init), so it also exists with
+# autoCreateSubscriptionGroup=false. It is exempt from the flow control of cold data.
 TOOLS_CONSUMER = "TOOLS_CONSUMER"
 
-# Only FLAG_SUBSCRIPTION: no commit of an offset (1), no suspension when there is nothing (2). With the
-# subscription in the request the group needs no consumer that has registered by heartbeat.
+# Only FLAG_SUBSCRIPTION: no offset commit (1), no long polling (2). With the subscription in the request, the group
+# needs no consumer that has registered by heartbeat.
 _PULL_SYS_FLAG = "4"
 
 
@@ -46,7 +48,7 @@ def route(topic: str) -> dict[str, str]:
     return {"topic": topic, "acceptStandardJsonOnly": "true"}
 
 
-def offset_of(topic: str, queue_id: int) -> dict[str, str]:
+def queue_offset(topic: str, queue_id: int) -> dict[str, str]:
     """Fields of GET_MIN_OFFSET and GET_MAX_OFFSET."""
     return {"topic": topic, "queueId": str(queue_id)}
 
@@ -54,13 +56,13 @@ def offset_of(topic: str, queue_id: int) -> dict[str, str]:
 def offset_by_time(topic: str, queue_id: int, timestamp_ms: int) -> dict[str, str]:
     """Fields of SEARCH_OFFSET_BY_TIMESTAMP: the first message stored at or after the time.
 
-    Brokers from 5.0 on keep to `boundaryType`; earlier ones take the message nearest to the time.
+    Brokers from 5.0 on obey `boundaryType`; earlier ones return the message nearest to the time.
     """
-    return {**offset_of(topic, queue_id), "timestamp": str(timestamp_ms), "boundaryType": "LOWER"}
+    return {**queue_offset(topic, queue_id), "timestamp": str(timestamp_ms), "boundaryType": "LOWER"}
 
 
 def pull(topic: str, queue_id: int, offset: int, count: int, group: str) -> dict[str, str]:
-    """Fields of PULL_MESSAGE: up to `count` messages of all tags, without waiting and without a commit."""
+    """Fields of PULL_MESSAGE: up to `count` messages of all tags, without long polling and without a commit."""
     return {
         "consumerGroup": group,
         "topic": topic,
@@ -76,75 +78,75 @@ def pull(topic: str, queue_id: int, offset: int, count: int, group: str) -> dict
     }
 
 
-def number(frame: Frame, name: str, place: QueueLocation) -> int:
-    """A numeric field of an answer.
+def number(frame: Frame, name: str, location: QueueLocation) -> int:
+    """A numeric field of a response.
 
     Raises:
-        ProtocolError: the field is missing or no number.
+        ProtocolError: the field is missing or not a number.
     """
     text = frame.fields.get(name, "")
     try:
         return int(text)
     except ValueError:
-        raise errors.ProtocolError(f"{place}: the answer's {name} is {text!r} and no number") from None
+        raise errors.ProtocolError(
+            f"{location}: field {name} of the response is {text!r}, not a number"
+        ) from None
 
 
-def rejected(frame: Frame) -> bool:
-    """Whether a slave refused a pull because its slaveReadEnable is false, which is the default.
+def is_rejected_by_slave(frame: Frame) -> bool:
+    """Whether a slave rejected a pull because its slaveReadEnable is false, which is the default.
 
-    `PullMessageProcessor.rejectRequest` has no other reason, though the remark speaks of a busy system.
+    `PullMessageProcessor.rejectRequest` has no other reason, although the remark mentions a busy system.
     """
     return frame.code == SYSTEM_BUSY and frame.remark.startswith("[REJECTREQUEST]")
 
 
-def failure(frame: Frame, place: QueueLocation, asked: str) -> errors.RocketMQError:
-    """The error that an answer with a code other than 0 stands for.
+def failure(frame: Frame, location: QueueLocation, request: str) -> errors.RocketMQError:
+    """The error for a response with a code other than 0.
 
     Args:
-        frame: the answer.
-        place: whom was asked about what.
-        asked: what was asked for, such as `pull of 32 messages at offset 7`.
+        frame: the response.
+        location: the recipient of the request.
+        request: the request in words, such as `pull of 32 messages at offset 7`.
     """
-    what = f"{place}: {asked} failed with code {frame.code}"
-    said = f" ({' '.join(frame.remark.split())[:300]})" if frame.remark else ""
+    what = f"{location}: {request} failed with code {frame.code}"
+    if frame.remark:
+        what += f" ({' '.join(frame.remark.split())[:300]})"
     if frame.code == NO_PERMISSION or (frame.code == SYSTEM_ERROR and "AclException" in frame.remark):
-        return _denied(frame.remark, what + said)
+        return _access_denied(frame.remark, what)
     if frame.code == TOPIC_NOT_EXIST:
         return errors.TopicNotFoundError(
-            f"{what}{said}. Check the topic's name, and that this cluster has it"
+            f"{what}. Check the topic's name, and that it exists in this cluster"
         )
     if frame.code == INVALID_PARAMETER:
-        return errors.QueueNotFoundError(f"{what}{said}. Plan again: the topic's queues have changed")
+        return errors.QueueNotFoundError(f"{what}. Plan again: the topic's queues have changed")
     if frame.code == PULL_OFFSET_MOVED:
-        low, high = number(frame, "minOffset", place), number(frame, "maxOffset", place)
+        low, high = number(frame, "minOffset", location), number(frame, "maxOffset", location)
         return errors.OffsetMovedError(
-            f"{what}{said}: the broker has the offsets [{low}, {high}). Below {low} they have expired; above "
-            f"{high} they never were in this life of the queue: was the topic deleted and made anew?",
+            f"{what}: the broker has the offsets [{low}, {high}). Offsets below {low} have expired; offsets from "
+            f"{high} on were never written since the queue was created: was the topic deleted and recreated?",
             low,
             high,
         )
-    if rejected(frame):
-        advice = "Bring the master back, or set slaveReadEnable=true on the slave"
-        return errors.BrokerBusyError(
-            f"{what}{said}: a slave refuses pulls unless it is told otherwise. {advice}", frame.code
-        )
+    if is_rejected_by_slave(frame):
+        advice = "Start the master, or set slaveReadEnable=true on the slave"
+        return errors.BrokerBusyError(f"{what}: slaves reject pulls by default. {advice}", frame.code)
     if frame.code in BUSY:
-        return errors.BrokerBusyError(
-            f"{what}{said}. Read at a quieter time, or with fewer pullsInFlight", frame.code
-        )
+        advice = "Read at a quieter time, or with fewer pullsInFlight"
+        return errors.BrokerBusyError(f"{what}. {advice}", frame.code)
     if frame.code == SUBSCRIPTION_GROUP_NOT_EXIST:
         advice = "Create the consumer group, or leave the option consumerGroup at TOOLS_CONSUMER"
-        return errors.ConsumerGroupNotFoundError(f"{what}{said}. {advice}")
-    return errors.BrokerError(f"{what}{said}", frame.code)
+        return errors.ConsumerGroupNotFoundError(f"{what}. {advice}")
+    return errors.BrokerError(what, frame.code)
 
 
-def _denied(remark: str, what: str) -> errors.AccessDeniedError:
-    # A broker of 4.x ends its remark with a place in its class PlainPermissionManager.
+def _access_denied(remark: str, what: str) -> errors.AccessDeniedError:
+    # A broker of 4.x appends the source line in its class PlainPermissionManager to the remark.
     words = remark.split(", org.apache.", 1)[0].lower()
-    about_identity = any(
+    is_about_identity = any(
         word in words for word in ("signature", "accesskey", "access key", "acl config", "authentica", "user")
     )
-    if about_identity and "permission" not in words:
+    if is_about_identity and "permission" not in words:
         return errors.AuthenticationError(
             f"{what}. Check the access key and secret key in the environment of this process "
             "(option credentialsEnv, or credentials_env in the settings)"

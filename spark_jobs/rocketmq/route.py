@@ -1,18 +1,18 @@
-"""Routes: which brokers hold a topic, with how many queues, and at which addresses."""
+"""Decode routes: the brokers of a topic, their addresses and numbers of queues."""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from spark_jobs.rocketmq.connection import split_address
 from spark_jobs.rocketmq.errors import ProtocolError
 
 _PERM_READ = 4
-# Queues of one topic on one broker. Where an answer claims more, it is not a route.
+# Maximum number of queues of one topic on one broker; a response with more is not a route.
 _MAX_QUEUES = 65_536
 # Nameservers before 4.9.4 write broker ids as bare numbers: {"brokerAddrs":{0:"10.0.0.1:10911"}}.
 _BARE_NAME = re.compile(r'("(?:[^"\\]|\\.)*")|(?<=[{,])\s*(-?\d+)\s*(?=:)')
@@ -20,14 +20,14 @@ _BARE_NAME = re.compile(r'("(?:[^"\\]|\\.)*")|(?<=[{,])\s*(-?\d+)\s*(?=:)')
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """One queue of a topic on one broker, as the route states it.
+    """One queue of a topic on one broker, from the route.
 
     Attributes:
         topic: the topic's name.
-        broker: the broker's name, which a master and its slaves share.
-        queue_id: number of the queue on that broker.
+        broker: the broker's name; a master and its slaves have the same one.
+        queue_id: id of the queue on that broker.
         addresses: (broker id, `host:port`), ascending; id 0 is the master.
-        readable: the topic's permission on this broker includes reading.
+        readable: the topic's perm on this broker permits reading.
     """
 
     topic: str
@@ -38,10 +38,10 @@ class Queue:
 
 
 def decode_route(topic: str, body: bytes) -> list[Queue]:
-    """The queues in a nameserver's answer, by broker and queue id.
+    """The queues in a response to GET_ROUTE_INFO_BY_TOPIC, sorted by broker and queue id.
 
     Raises:
-        ProtocolError: the answer is not a route.
+        ProtocolError: the response is not a route.
     """
     try:
         route = _json(body)
@@ -65,20 +65,20 @@ def decode_route(topic: str, body: bytes) -> list[Queue]:
         )
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise ProtocolError(
-            f"the route of topic {topic} is not readable: {error!r}: {body[:200]!r}"
+            f"the route of topic {topic} cannot be decoded: {error!r}: {body[:200]!r}"
         ) from None
 
 
 def decode_brokers(body: bytes) -> set[str]:
-    """The names of the registered brokers in a nameserver's answer to GET_BROKER_CLUSTER_INFO.
+    """The names of the registered brokers in a response to GET_BROKER_CLUSTER_INFO.
 
     Raises:
-        ProtocolError: the answer is another one.
+        ProtocolError: the response cannot be decoded.
     """
     try:
         return {str(name) for name in _json(body).get("brokerAddrTable") or {}}
     except (ValueError, TypeError, AttributeError, RecursionError) as error:
-        raise ProtocolError(f"the nameserver's brokers are not readable: {error!r}: {body[:200]!r}") from None
+        raise ProtocolError(f"the list of brokers cannot be decoded: {error!r}: {body[:200]!r}") from None
 
 
 def _json(body: bytes) -> dict[str, Any]:
@@ -102,18 +102,13 @@ def _queue_count(value: int | str) -> int:
 
 
 def union(routes: Iterable[list[Queue]]) -> list[Queue]:
-    """All queues that any of the routes has: a nameserver that has just started may know only some brokers."""
+    """The queues of all routes, merged: a nameserver that has just started may know only some brokers."""
     merged: dict[tuple[str, int], Queue] = {}
     for queue in (queue for route in routes for queue in route):
         key = queue.broker, queue.queue_id
         if (known := merged.get(key)) is not None:
             addresses = dict(queue.addresses) | dict(known.addresses)
-            queue = Queue(
-                topic=queue.topic,
-                broker=queue.broker,
-                queue_id=queue.queue_id,
-                addresses=tuple(sorted(addresses.items())),
-                readable=known.readable or queue.readable,
-            )
+            readable = known.readable or queue.readable
+            queue = replace(queue, addresses=tuple(sorted(addresses.items())), readable=readable)
         merged[key] = queue
     return [merged[key] for key in sorted(merged)]

@@ -73,8 +73,8 @@ class Proxied(Client):
 
     def __init__(self, namesrv: str, address: str, **options: float) -> None:
         super().__init__([namesrv], "sandbox", **options)  # type: ignore[arg-type]
-        ask = self._brokers._queues_now
-        self._brokers._queues_now = lambda topic: [through(q, address) for q in ask(topic)]  # type: ignore[method-assign]
+        request = self._request_queues
+        self._request_queues = lambda topic: [through(q, address) for q in request(topic)]  # type: ignore[method-assign]
 
 
 def _pump(source: socket.socket, sink: Callable[[bytes], bool]) -> None:

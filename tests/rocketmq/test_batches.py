@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from spark_jobs.rocketmq.batches import _maps, _maps_of_dictionaries
+from spark_jobs.rocketmq.batches import _maps, _maps_by_dictionaries
 from spark_jobs.rocketmq.properties import Properties
 
 REGULAR = st.dictionaries(
@@ -26,7 +26,7 @@ ANY = st.lists(st.sampled_from([b"KEYS", b"TAGS", b"\x01", b"\x02", b"a b", b"\x
 def test_the_quick_way_is_the_plain_one(stored: list[bytes]):
     properties = [Properties(each) for each in stored]
     maps, keys = _maps(properties)
-    plain_maps, plain_keys = _maps_of_dictionaries(properties)
+    plain_maps, plain_keys = _maps_by_dictionaries(properties)
     assert maps.to_pylist() == plain_maps.to_pylist()
     assert keys.to_pylist() == plain_keys.to_pylist()
     assert maps.to_pylist(maps_as_pydicts="strict") == [dict(each) for each in properties]

@@ -22,7 +22,7 @@ from spark_jobs.rocketmq.errors import (
 )
 from spark_jobs.rocketmq.frames import RESPONSE_FLAG, Frame
 from spark_jobs.rocketmq.message import Message
-from spark_jobs.rocketmq.reading import RangeRead
+from spark_jobs.rocketmq.reading import RangeReader
 from spark_jobs.rocketmq.route import Queue
 from tests.rocketmq.wire import inner, stored
 
@@ -64,13 +64,7 @@ def read(
     answer: Callable[[int, int], Answer], start: int, end: int, depth: int = 4, seed: int = 0
 ) -> list[Message]:
     connection = ScriptedConnection(answer, seed)
-    ranged = RangeRead(
-        *(connection, QUEUE, start, end),  # type: ignore[arg-type]
-        place=QueueLocation("c", "topic", "b", 3),
-        group="g",
-        depth=depth,
-        max_inflated_bytes=1000,
-    )
+    ranged = RangeReader(connection, QUEUE, start, end, QueueLocation("c", "topic", "b", 3), "g", depth, 1000)
     messages = []
     for batch in ranged.batches():
         messages += batch
@@ -135,13 +129,8 @@ def test_offsets_that_stay_out_are_an_error_and_nothing_behind_them_is_given_out
         numbers = [n for n in range(first, first + count) if n != 7]
         return 0 if numbers else requests.PULL_NOT_FOUND, b"".join(some(n, 1)[1] for n in numbers)
 
-    ranged = RangeRead(
-        *(ScriptedConnection(answer), QUEUE, 0, 100),  # type: ignore[arg-type]
-        place=QueueLocation("c", "topic", "b", 3),
-        group="g",
-        depth=4,
-        max_inflated_bytes=1000,
-    )
+    location = QueueLocation("c", "topic", "b", 3)
+    ranged = RangeReader(ScriptedConnection(answer), QUEUE, 0, 100, location, "g", 4, 1000)
 
     def collect() -> None:
         for batch in ranged.batches():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from spark_jobs.rocketmq.namespace import with_namespace
 from spark_jobs.rocketmq.options import NAMES, Options, Timestamp
 
 GIVEN = {"namesrv": "a:9876; b:9876", "topic": "T"}
@@ -51,18 +52,18 @@ def test_positions(text: str, expected: object):
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
-        ("namesrv", "", "'namesrv' is needed"),
+        ("namesrv", "", "'namesrv' is required"),
         ("namesrv", "localhost", "is not host:port"),
-        ("topic", " ", "'topic' is needed"),
+        ("topic", " ", "'topic' is required"),
         ("startingOffsets", "yesterday", "earliest, latest, a time"),
         ("endingOffsets", '{"b": 3}', "JSON map"),
-        ("endingOffsets", '{"b": {"0": -1}}', "no offset"),
-        ("endingOffsets", '{"b": {"0": true}}', "no offset"),
+        ("endingOffsets", '{"b": {"0": -1}}', "not an offset"),
+        ("endingOffsets", '{"b": {"0": true}}', "not an offset"),
         ("epochs", '{"b": {"x": 1}}', "JSON map"),
-        ("minPartitions", "0", "above 0"),
+        ("pullsInFlight", "0", "above 0"),
         ("maxOffsetsPerPartition", "1e3", "above 0"),
         ("tls", "maybe", "true, false or insecure"),
-        ("tlsCaFile", "/ca.pem", "need tls=true"),
+        ("tlsCaFile", "/ca.pem", "require tls=true"),
     ],
 )
 def test_wrong_values(name: str, value: str, message: str):
@@ -87,7 +88,7 @@ def test_maps_must_name_the_same_queues():
 )
 def test_a_namespace_is_part_of_the_names_of_its_own_topics(topic: str, name: str):
     """As `NamespaceUtil.wrapNamespace` of the Java client does it."""
-    assert Options.parse({"namesrv": "h:1", "topic": topic, "namespace": "INST_1"}).topic == name
+    assert with_namespace(topic, "INST_1") == name
 
 
 def test_secrets_are_not_read_before_a_client_is_made(monkeypatch: pytest.MonkeyPatch):

@@ -14,7 +14,7 @@ from pyspark.sql.datasource import (
     StringContains,
 )
 
-from spark_jobs.rocketmq.ranges import OffsetRange, may_match, narrow, split, supported
+from spark_jobs.rocketmq.datasource import OffsetRange, may_match, narrow, split, supported
 from spark_jobs.rocketmq.route import Queue
 
 QUEUE = Queue("t", "broker-a", 0, ((0, "h:1"),))
@@ -24,18 +24,16 @@ OFFSET = ("queue_offset",)
 @given(
     st.lists(st.tuples(st.integers(0, 500), st.integers(0, 500)), max_size=4),
     st.integers(1, 300),
-    st.integers(1, 40),
 )
-def test_pieces_cover_every_offset_once(bounds: list[tuple[int, int]], max_offsets: int, min_partitions: int):
+def test_pieces_cover_every_offset_once(bounds: list[tuple[int, int]], max_offsets: int):
     ranges = [
         OffsetRange(Queue("t", f"b{number}", 0, ()), start, start + length)
         for number, (start, length) in enumerate(bounds)
     ]
-    pieces = split(ranges, max_offsets, min_partitions)
+    pieces = split(ranges, max_offsets)
     covered = [(p.queue.broker, offset) for p in pieces for offset in range(p.start, p.end)]
     assert covered == [(r.queue.broker, offset) for r in ranges for offset in range(r.start, r.end)]
     assert all(0 < p.end - p.start <= max_offsets for p in pieces)
-    assert len(pieces) >= min(min_partitions, len(covered))
 
 
 @given(

@@ -39,7 +39,7 @@ def test_a_queue_that_comes_back_short_is_left_out(lake, settings, written: Writ
 
     assert list(done.failures) == [str(BROKEN)]
     assert "topic three, broker broker-a, queue 2" in done.failures[str(BROKEN)]
-    assert "the broker gives no message at offset 10" in done.failures[str(BROKEN)]
+    assert "the broker returned no message at offset 10" in done.failures[str(BROKEN)]
     assert {queue: stored.messages for queue, stored in published.queues.items()} == {READABLE: 1000}
     positions = read_offsets(lake, settings, tables.RAW).positions
     assert positions[READABLE].next == 1000

@@ -46,7 +46,7 @@ def pull(topic: str, count: int) -> dict[str, str]:
 def test_a_broker_answers_in_the_codec_of_its_own_configuration_whatever_it_was_asked_in(
     written: Written, sealed: Sealed, encode: object
 ):
-    request = encode(requests.GET_MAX_OFFSET, 7, requests.offset_of(LONG_TOPIC, 0))  # type: ignore[operator]
+    request = encode(requests.GET_MAX_OFFSET, 7, requests.queue_offset(LONG_TOPIC, 0))  # type: ignore[operator]
     assert codec(ask(written.sandbox.broker_address, request)) == frames.JSON_CODEC
     assert codec(ask(sealed.sandbox.broker_address, request)) == frames.BINARY_CODEC
 
@@ -56,7 +56,7 @@ def answers(sandbox: Sandbox, topic: str) -> dict[str, frames.Frame]:
     asked = {
         "route": (sandbox.namesrv, requests.GET_ROUTE_INFO_BY_TOPIC, requests.route(topic)),
         "no route": (sandbox.namesrv, requests.GET_ROUTE_INFO_BY_TOPIC, requests.route("nowhere")),
-        "max": (sandbox.broker_address, requests.GET_MAX_OFFSET, requests.offset_of(topic, 0)),
+        "max": (sandbox.broker_address, requests.GET_MAX_OFFSET, requests.queue_offset(topic, 0)),
         "time": (
             *(sandbox.broker_address, requests.SEARCH_OFFSET_BY_TIMESTAMP),
             requests.offset_by_time(topic, 0, 0),

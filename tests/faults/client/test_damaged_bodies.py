@@ -205,9 +205,9 @@ def test_a_message_that_claims_another_offset_is_missed_and_nothing_is_given_out
     rotten.log.damage(before[END], OFFSET_AT, struct.pack(">q", 10**6))
     where = queue(client, "rotten")
     seen: list[int] = []
-    with pytest.raises(ShortRangeError, match=f"the broker gives no message at offset {END}") as caught:
+    with pytest.raises(ShortRangeError, match=f"the broker returned no message at offset {END}") as caught:
         seen.extend(m.queue_offset for batch in client.read(where, 0, len(NAMES)) for m in batch)
     assert seen == list(range(END))
     assert caught.value.offset == END
-    with pytest.raises(ShortRangeError, match=f"gives no message at {END}"):
+    with pytest.raises(ShortRangeError, match=f"returned no message at offset {END}"):
         client.message_at(where, END)

@@ -24,7 +24,7 @@ from spark_jobs.rocketmq.connection import split_address
 from spark_jobs.rocketmq.errors import QueueLocation, RequestTimeoutError, RocketMQError
 from spark_jobs.rocketmq.frames import Frame
 from spark_jobs.rocketmq.message import INNER_BATCH, decode_messages, scan_messages
-from spark_jobs.rocketmq.reading import RangeRead
+from spark_jobs.rocketmq.reading import RangeReader
 from spark_jobs.rocketmq.route import Queue, decode_route
 from tests.faults.client.conftest import Sealed
 from tests.faults.client.recorded import RANGE, Recorded, damaged, record
@@ -120,9 +120,12 @@ def a_range(chance: random.Random, recorded: Recorded) -> None:
     """A range over answers of which some are damaged: a beginning of it comes, in order, or all of it."""
     start = chance.randrange(RANGE)
     end = chance.randint(start, RANGE)
-    ranged = RangeRead(
-        *(Replay(chance, recorded.range), Queue("long", "b", 0, ()), start, end),  # type: ignore[arg-type]
-        place=QueueLocation("c", "long", "b", 0),
+    ranged = RangeReader(
+        Replay(chance, recorded.range),
+        Queue("long", "b", 0, ()),
+        start,
+        end,
+        QueueLocation("c", "long", "b", 0),
         group="g",
         depth=chance.randint(1, 8),
         max_inflated_bytes=LIMIT,
