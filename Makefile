@@ -54,7 +54,7 @@ override export SYSTEM_CA := import ssl; paths = ssl.get_default_verify_paths();
 
 .PHONY: setup
 setup: .venv/installed ## install the locked Python packages, fetch the Java libraries, archive their classes
-	@$(RUN) spark_jobs.lake.jars > /dev/null
+	@$(RUN) spark_jobs.lake.jars sandbox/ivy.xml > /dev/null
 	@$(RUN) spark_jobs.jobs.archive_classes > /dev/null
 
 .venv/installed: requirements.lock | need-python need-java

@@ -39,7 +39,7 @@ _NAMES = {
 _SETS = {
     jars.SPARK: "Jars of the Spark jobs",
     jars.LINEAGE: "Jars of lineage",
-    jars.ROCKETMQ: "Jars of the sandbox: demo, tests and benchmarks",
+    PROJECT / "sandbox" / "ivy.xml": "Jars of the sandbox: demo, tests and benchmarks",
 }
 
 

@@ -20,6 +20,7 @@ from pathlib import Path
 
 from sandbox import registration
 from sandbox.ports import Ports, ports_of
+from sandbox.releases import NEWEST
 from sandbox.server import SandboxError, Server, end_left_over
 from spark_jobs.lake import jars
 
@@ -131,7 +132,7 @@ class Sandbox:
         return False
 
     def _java(self, main: str, conf: Path, *options: str) -> list[str]:
-        jars.jars(jars.ROCKETMQ)  # raises with a hint if they were never fetched
+        jars.jars(NEWEST.ivy_file)  # raises with a hint if they were never fetched
         return [
             jars.java(),
             f"-Duser.home={self.folder}",
@@ -144,7 +145,7 @@ class Sandbox:
             "--add-exports=java.base/jdk.internal.ref=ALL-UNNAMED",
             *options,
             *self._java_options,
-            *("-cp", f"{jars.folder(jars.ROCKETMQ)}/*", main, "-c", str(conf)),
+            *("-cp", f"{jars.folder(NEWEST.ivy_file)}/*", main, "-c", str(conf)),
         ]
 
     def _namesrv_command(self) -> list[str]:

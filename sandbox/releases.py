@@ -42,7 +42,7 @@ def _ivy_file(version: str) -> Path:
     return Path(__file__).parent / "clients" / version / "ivy.xml"
 
 
-NEWEST = Release("5.5.0", jars.ROCKETMQ, "remoting.protocol", True, True, True)
+NEWEST = Release("5.5.0", Path(__file__).with_name("ivy.xml"), "remoting.protocol", True, True, True)
 OLDER = (
     Release("4.9.8", _ivy_file("4.9.8"), "common.protocol", False, True, False),
     Release("4.5.2", _ivy_file("4.5.2"), "common.protocol", False, False, False, one_trace_producer=True),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from sandbox.releases import NEWEST
 from spark_jobs.lake import jars
 
 HERE = Path(__file__).parent
@@ -18,5 +19,5 @@ def java_command(program: str, folder: Path, *arguments: str) -> list[str]:
         *arguments: its arguments.
     """
     options = [f"-Duser.home={folder}", f"-Drocketmq.client.logRoot={folder}", "-XX:-UsePerfData"]
-    classpath = f"{jars.folder(jars.ROCKETMQ)}/*"
+    classpath = f"{jars.folder(NEWEST.ivy_file)}/*"
     return [jars.java(), *options, "-cp", classpath, str(HERE / program), *arguments]

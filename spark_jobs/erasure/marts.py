@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 
 from spark_jobs.erasure.matching import in_any, in_text
 from spark_jobs.erasure.rules import Kind, Rule
-from spark_jobs.lake.session import CATALOG
+from spark_jobs.settings import CATALOG
 
 COLUMNS = {
     Kind.KEY: ("keys",),

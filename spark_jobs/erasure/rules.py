@@ -7,13 +7,16 @@ import secrets
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 from pyiceberg.exceptions import NoSuchTableError
-from pyspark.sql import SparkSession
 
 from spark_jobs.lake import catalog
 from spark_jobs.lake.tables import ERASURES
 from spark_jobs.settings import Settings
+
+if TYPE_CHECKING:  # the rules are read without Spark
+    from pyspark.sql import SparkSession
 
 
 class Kind(StrEnum):

@@ -84,7 +84,7 @@ def erase_from_raw(
         if dry_run:
             return Erased(messages, records)
         properties = {OFFSETS: to_json(committed.positions), RUN_ID: run_id}
-        with publish.branch(spark, RAW, "erase", committed.head) as branch:
+        with publish.write_audit_publish(spark, RAW, "erase", committed.head) as branch:
             if messages:
                 found.select(*RAW.column_names).createOrReplaceTempView("rewritten")
                 with publish.commit_with_properties(spark, properties):
@@ -95,7 +95,6 @@ def erase_from_raw(
                 _audit(publish.on_branch(spark, RAW, branch), before.count(), rule, text)
             else:
                 publish.append(before.limit(0), RAW, branch, properties)
-            publish.fast_forward(spark, RAW.full_name, branch)
         return Erased(messages, records)
     finally:
         found.unpersist()
@@ -127,7 +126,7 @@ def erase_from_events(
         return count
     change_seq = events.change_seq + (1 if count else 0)
     properties = {OFFSETS: to_json(events.positions), CHANGE_SEQ: str(change_seq), RUN_ID: run_id}
-    with publish.branch(spark, EVENTS, "erase", events.head) as branch:
+    with publish.write_audit_publish(spark, EVENTS, "erase", events.head) as branch:
         if count:
             found.createOrReplaceTempView("named")
             with publish.commit_with_properties(spark, properties):
@@ -142,7 +141,6 @@ def erase_from_events(
                 )
         else:
             publish.append(before.limit(0), EVENTS, branch, properties)
-        publish.fast_forward(spark, EVENTS.full_name, branch)
     return count
 
 

@@ -1,10 +1,9 @@
-"""Consumer lag of the ingest: messages that the brokers have and `lake.raw.trace_messages` has not; without Spark."""
+"""Consumer lag of the ingest: messages on the brokers that `lake.raw.trace_messages` does not have; without Spark."""
 
 from __future__ import annotations
 
 from spark_jobs.ingest.brokers import TopicSource
-from spark_jobs.lake.catalog import summary_with
-from spark_jobs.lake.offsets import OFFSETS, Position, Positions, Queue, from_json
+from spark_jobs.lake.offsets import Position, Queue, committed_positions
 from spark_jobs.lake.tables import RAW
 from spark_jobs.rocketmq.acl import Credentials
 from spark_jobs.rocketmq.client import Bounds
@@ -20,11 +19,10 @@ def unread(settings: Settings, cluster: Cluster, credentials: Credentials | None
         credentials: None for those of `cluster.credentials_env`, if set.
 
     Raises:
-        RocketMQError: a broker did not answer for a queue. That is not the same as no new messages.
+        RocketMQError: a queue's broker cannot be reached. That does not mean that there are no new messages.
         ValueError: a secret or a TLS file is missing.
     """
-    summary = summary_with(settings, RAW, OFFSETS)
-    positions: Positions = from_json(summary[OFFSETS]) if summary else {}
+    positions = committed_positions(settings, RAW)
     with TopicSource(cluster, settings.extract, credentials) as source:
         bounds = {queue: source.bounds(queue) for topic in cluster.topics for queue in source.queues(topic)}
     return {

@@ -87,7 +87,7 @@ def write(spark: SparkSession, rows: DataFrame, plan: Plan, run_id: str, base: i
         PySparkException, Py4JJavaError: a range could not be read; see `unreadable`.
     """
     properties = {OFFSETS: to_json(plan.positions), RUN_ID: run_id}
-    with publish.branch(spark, RAW, "extract", base) as branch:
+    with publish.write_audit_publish(spark, RAW, "extract", base) as branch:
         started = time.monotonic()
         with progress.of(spark, sum(each.end - each.start for each in plan.ranges)):
             publish.append(rows, RAW, branch, properties)
@@ -95,7 +95,6 @@ def write(spark: SparkSession, rows: DataFrame, plan: Plan, run_id: str, base: i
         written = _audit(spark, branch, plan)
         if plan.gaps:
             _record_gaps(spark, plan.gaps, plan.planned_at, run_id)
-        publish.fast_forward(spark, RAW.full_name, branch)
     return Written(written, seconds)
 
 

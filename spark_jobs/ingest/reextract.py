@@ -122,7 +122,7 @@ def replace_in_raw(
     before = spark.read.option("versionAsOf", committed.head).table(RAW.full_name)
     parts = parts_of(rows_in(before, ranges))
     properties = {OFFSETS: to_json(committed.positions), RUN_ID: run_id}
-    with publish.branch(spark, RAW, "reextract", committed.head) as branch:
+    with publish.write_audit_publish(spark, RAW, "reextract", committed.head) as branch:
         if parts:
             spark.sql(
                 f"delete from {RAW.full_name}.branch_{branch} as t "
@@ -130,7 +130,6 @@ def replace_in_raw(
             )
         publish.append(rows, RAW, branch, properties)
         _audit(spark, branch, again, before.count())
-        publish.fast_forward(spark, RAW.full_name, branch)
 
 
 def _audit(spark: SparkSession, branch: str, again: list[RangeAgain], rows_before: int) -> None:

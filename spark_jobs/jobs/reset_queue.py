@@ -35,10 +35,9 @@ def reset(spark: SparkSession, settings: Settings, queue: Queue) -> Position:
     before = positions[queue]
     positions[queue] = Position(next=0, epoch=before.epoch + 1, complete_to=before.complete_to)
     nothing = spark.createDataFrame([], tables.RAW.schema)
-    with publish.branch(spark, tables.RAW, "reset", committed.head) as branch:
+    with publish.write_audit_publish(spark, tables.RAW, "reset", committed.head) as branch:
         properties = {OFFSETS: to_json(positions), RUN_ID: f"reset {uuid.uuid4().hex}"}
         publish.append(nothing, tables.RAW, branch, properties)
-        publish.fast_forward(spark, tables.RAW.full_name, branch)
     return positions[queue]
 
 

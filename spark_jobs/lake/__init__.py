@@ -1,1 +1,1 @@
-"""The Iceberg lake: its tables, its catalog, the Spark session, and how commits are published with their offsets."""
+"""The Iceberg lake: tables, catalog, Spark session, publication of commits, and committed offsets."""

@@ -1,8 +1,6 @@
-"""The catalog `lake` through pyiceberg, without Spark: snapshot properties, and tables that are small."""
+"""Open the catalog `lake` with pyiceberg, without Spark, and read snapshot properties."""
 
 from __future__ import annotations
-
-from collections.abc import Callable
 
 import pyiceberg.table
 from pyiceberg.catalog import Catalog, load_catalog
@@ -11,7 +9,7 @@ from pyiceberg.exceptions import CommitFailedException, NoSuchTableError, Valida
 from pyiceberg.exceptions import ValidationError as InvalidMetadataError
 from pyiceberg.table.snapshots import Operation, ancestors_of
 from sqlalchemy import make_url
-from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random
+from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_random
 
 from spark_jobs.lake import identity
 from spark_jobs.lake.damaged_files import DamagedTableError, damaged_file
@@ -22,7 +20,7 @@ PROPERTY_PREFIX = "trace."  # the prefix of this project's snapshot properties
 
 
 def lake(settings: Settings) -> Catalog:
-    """The same catalog that the Spark sessions call `lake`.
+    """The catalog that the Spark sessions call `lake`.
 
     Raises:
         WrongLakeError: it is not the lake that the settings mean.
@@ -32,7 +30,7 @@ def lake(settings: Settings) -> Catalog:
     if uri.startswith("sqlite:") and not uri.startswith("sqlite:///"):
         uri = f"sqlite:///{uri.removeprefix('sqlite:')}?timeout={settings.catalog.lock_seconds}"
     elif kind == "sql" and (credentials := settings.catalog.credentials()):
-        # SQLAlchemy would take another driver for Postgres than the one that is installed.
+        # SQLAlchemy's default driver for Postgres is not the installed one.
         url = make_url(uri.replace("postgresql:", "postgresql+psycopg2:", 1))
         user, password = credentials
         uri = url.set(username=user, password=password).render_as_string(hide_password=False)
@@ -46,7 +44,7 @@ class SqlLake(SqlCatalog):
     """pyiceberg's SQL catalog, with errors that name the table and the metadata file."""
 
     def _convert_orm_to_iceberg(self, orm_table: IcebergTables) -> pyiceberg.table.Table:
-        # Not public, but every load of a table passes here, and only here the metadata file is known.
+        # Not public, but every load of a table calls it, and only it knows the metadata file.
         try:
             return super()._convert_orm_to_iceberg(orm_table)
         except (InvalidMetadataError, ValueError, FileNotFoundError) as error:
@@ -57,13 +55,22 @@ class SqlLake(SqlCatalog):
 
 
 def retry_commit() -> Retrying:
-    """Retry a pyiceberg commit that conflicted with another writer; load the table again in each attempt."""
+    """Retry a commit of pyiceberg or Spark that conflicted with a concurrent commit; such a commit has changed nothing.
+
+    Iceberg does not retry it, or not often enough. Each attempt must load the table again.
+    """
     return Retrying(
-        retry=retry_if_exception_type((CommitFailedException, ValidationException)),
+        retry=retry_if_exception(is_commit_conflict),
         stop=stop_after_attempt(10),
         wait=wait_random(0.05, 0.5),
         reraise=True,
     )
+
+
+def is_commit_conflict(error: BaseException) -> bool:
+    """Whether a commit failed because of a concurrent commit; Spark passes Java's exception on as text."""
+    is_conflict = isinstance(error, (CommitFailedException, ValidationException))
+    return is_conflict or "CommitFailedException" in str(error)
 
 
 def head(settings: Settings, table: Table) -> int | None:
@@ -85,39 +92,29 @@ def rewrites_since(settings: Settings, table: Table, snapshot_id: int | None) ->
 
 
 def summary_with(settings: Settings, table: Table, name: str) -> dict[str, str]:
-    """`newest_summary` of one of the tables that the jobs write."""
-    return newest_summary(settings, table.name, name)
+    """`trace_properties` of the newest snapshot on main that has the property `name`."""
+    return trace_properties(settings, table.name, name)
 
 
-def newest_summary(settings: Settings, table_name: str, name: str) -> dict[str, str]:
-    """The summary of the newest snapshot on main that carries the property `name`; empty if none does."""
-    try:
-        metadata = lake(settings).load_table(table_name)
-    except NoSuchTableError:
-        return {}
-    return _newest_summary(metadata, lambda summary: name in summary)
+def trace_properties(settings: Settings, table: str, name: str = PROPERTY_PREFIX) -> dict[str, str]:
+    """The properties `trace.…` of the newest snapshot on main that has one whose name starts with `name`.
 
-
-def trace_properties(settings: Settings, table: str) -> dict[str, str]:
-    """The properties `trace.…` of the newest snapshot on main that has any; empty if none has.
+    Commits of Iceberg's own procedures do not have this project's properties, so its ancestors are searched.
 
     Args:
         settings: where the catalog is.
         table: its name without the catalog.
+        name: the property, or a prefix of its name.
+
+    Returns:
+        Property name to value; empty if there is no such snapshot, or no such table.
     """
-    metadata = lake(settings).load_table(table)
-    summary = _newest_summary(metadata, lambda found: any(name.startswith(PROPERTY_PREFIX) for name in found))
-    return {name: value for name, value in summary.items() if name.startswith(PROPERTY_PREFIX)}
-
-
-def _newest_summary(
-    metadata: pyiceberg.table.Table, wanted: Callable[[dict[str, str]], bool]
-) -> dict[str, str]:
-    """Search the ancestors of main: commits of Iceberg's own procedures do not carry this project's properties."""
-    snapshot = metadata.current_snapshot()
-    while snapshot is not None:
-        if snapshot.summary is not None and wanted(snapshot.summary.additional_properties):
-            return snapshot.summary.additional_properties
-        parent = snapshot.parent_snapshot_id
-        snapshot = metadata.snapshot_by_id(parent) if parent is not None else None
+    try:
+        metadata = lake(settings).load_table(table).metadata
+    except NoSuchTableError:
+        return {}
+    for snapshot in ancestors_of(metadata.current_snapshot(), metadata):
+        summary = snapshot.summary.additional_properties if snapshot.summary else {}
+        if any(key.startswith(name) for key in summary):
+            return {key: value for key, value in summary.items() if key.startswith(PROPERTY_PREFIX)}
     return {}

@@ -1,8 +1,7 @@
-"""The classes of Spark and Iceberg as a JVM holds them in memory, so that a driver need not load and verify each anew.
+"""The class data sharing archive (AppCDS of the JDK) of Spark and Iceberg: a driver that uses it starts faster.
 
-A class data archive (the JDK's AppCDS) of the driver's own class path: `archive_classes` writes it, `make setup` runs
-that, and `session` names it to every driver. An archive is of one JVM and one class path: its name stands for both.
-Where it is missing, classes are loaded the long way.
+The job `archive_classes` writes it (`make setup`), and `session` passes it to every driver. An archive is valid for one
+JVM and one class path; its name contains a hash of both. Without it the JVM loads and verifies each class.
 """
 
 from __future__ import annotations
@@ -16,22 +15,24 @@ import pyspark
 from spark_jobs.lake import jars
 
 NAME = "spark-classes-{}.jsa"
-# What an archive cannot hold, or that it is of other jars after all, is no news to the user.
+# Do not log classes that cannot be archived, or that the archive does not match.
 QUIET = "-Xlog:cds=off -Xlog:cds+dynamic=off"
 
 
 def archive() -> Path:
-    """Where the archive for this JVM and these jars is, or will be: it belongs to the Python environment."""
+    """The path of the archive for this JVM and these jars, inside the Python environment; it may not exist yet."""
     files = [
         Path(jars.java()).resolve(),
         *sorted(Path(pyspark.__file__).parent.glob("jars/*.jar")),
         *jars.jars(jars.SPARK),
     ]
-    told = [f"{file} {file.stat().st_size} {file.stat().st_mtime_ns}" for file in files]
-    return Path(sys.prefix, "share", NAME.format(hashlib.sha256("\n".join(told).encode()).hexdigest()[:12]))
+    versions = [f"{file} {file.stat().st_size} {file.stat().st_mtime_ns}" for file in files]
+    return Path(
+        sys.prefix, "share", NAME.format(hashlib.sha256("\n".join(versions).encode()).hexdigest()[:12])
+    )
 
 
 def options() -> str:
-    """What a driver's JVM is told; nothing where there is no archive."""
+    """The JVM options that use the archive; empty if it does not exist."""
     path = archive()
     return f"-XX:SharedArchiveFile={path} {QUIET}" if path.exists() else ""

@@ -1,4 +1,4 @@
-"""Files of a table that are missing or cannot be read: which one, of which table, and what to do."""
+"""Describe missing or unreadable files of a table: the file, the table, and how to recover."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from spark_jobs.lake import identity
 _FILE = re.compile(
     r"(?P<file>[\w/][^\s'\"]*?/(?P<namespace>[\w-]+)/(?P<table>[\w-]+)/(?P<part>metadata|data)/[^\s'\"]*?\.(?:metadata\.json|avro|parquet))\b"
 )
-# What Hadoop, Iceberg, Arrow and Spark say of such a file.
+# Parts of the error messages of Hadoop, Iceberg, Arrow and Spark.
 _MISSING = (
     *("NotFoundException", "FileNotFoundException", "FileNotFoundError", "FILE_NOT_EXIST"),
     "No such file or directory",
@@ -33,10 +33,10 @@ class DamagedTableError(RuntimeError):
 
 
 def raise_if_damaged(catalog: Catalog, tables: Collection[str]) -> None:
-    """Look at the metadata of tables (names without the catalog) before Spark does, which tries it for minutes.
+    """Check the metadata files of tables (names without the catalog); Spark would retry a missing one for minutes.
 
     Raises:
-        DamagedTableError: one of them cannot be loaded; the message names it and its file.
+        DamagedTableError: a table cannot be loaded; the message names it and its metadata file.
     """
     for table, file in unreadable_metadata(catalog):
         if table in tables:
@@ -44,7 +44,7 @@ def raise_if_damaged(catalog: Catalog, tables: Collection[str]) -> None:
 
 
 def unreadable_metadata(catalog: Catalog) -> Iterator[tuple[str, str]]:
-    """The tables and views of a SQL catalog whose metadata file is on this machine and missing or damaged: name, file."""
+    """Tables and views of a SQL catalog whose local metadata file is missing or unreadable: name and path."""
     if isinstance(catalog, SqlCatalog):
         for name, location in identity.metadata_files(catalog):
             file = identity.local_path(location)
@@ -53,10 +53,10 @@ def unreadable_metadata(catalog: Catalog) -> Iterator[tuple[str, str]]:
 
 
 def describe(text: str) -> str | None:
-    """What the text of an error says of a file of a table, in one line with what to do; None where it is of none.
+    """Describe in one line the file that an error is about, and how to recover; None if the error is not about a file.
 
     Args:
-        text: of the error and of all that it came from.
+        text: the messages of the error and of its causes.
     """
     if not any(sign in text for sign in (*_MISSING, *_UNREADABLE)):
         return None
@@ -65,23 +65,23 @@ def describe(text: str) -> str | None:
 
 
 def damaged_file(table: str, file: str) -> str:
-    """What to say of a file of a table (`<namespace>.<name>`) that is missing or cannot be read, and what to do."""
+    """Describe a missing or unreadable file of a table (`<namespace>.<name>`), and how to recover."""
     path = identity.local_path(file) or file
     what = "cannot be read" if os.path.exists(path) or not identity.local_path(file) else "does not exist"
     kind = "data file" if f"/{table.replace('.', '/')}/data/" in path else "metadata file"
-    return f"table {table}: {kind} {path} {what}. Put it back from a backup. {_without_backup(table, path)}{_DOCS}"
+    return f"table {table}: {kind} {path} {what}. Restore it from a backup. {_without_backup(table, path)}{_DOCS}"
 
 
 def _without_backup(table: str, path: str) -> str:
     if "/data/" not in path:
-        return "Without one, go back to an older metadata file of the table. "
+        return "Without a backup, use an older metadata file of the table. "
     namespace = table.partition(".")[0]
     if namespace in ("marts", "intermediate", "staging"):
         return ""
     day = _DAY.search(path)
     span = f" FROM={day[1]} TO={date.fromisoformat(day[1]) + timedelta(days=1)}" if day else ""
     how = {
-        "raw": f"read it again from the brokers, as far as they still have it: make reextract{span}",
+        "raw": f"read it again from the brokers if they still have it: make reextract{span}",
         "events": f"decode it again from raw: make replay{span}",
     }.get(namespace)
-    return f"Without one, delete its day from the table and {how}. " if how else ""
+    return f"Without a backup, delete its day from the table and {how}. " if how else ""

@@ -1,16 +1,14 @@
-"""Is the lake that a job has opened the one that its settings mean?
+"""Verify that the opened catalog is the lake of the settings; works without Spark.
 
-Tables keep absolute locations. A copy of a catalog therefore still names the files of the original: maintenance on the
-copy would delete them, a commit there would change them. `spark_jobs.lake.catalog.lake` and `spark_jobs.lake.session.session`,
-through which every job gets the lake, ask here first. Nothing here needs Spark.
+Tables have absolute locations, so the catalog of a copied lake still references the files of the original: maintenance
+of the copy would delete them, and a commit would change them. `spark_jobs.lake.catalog.lake` and
+`spark_jobs.lake.session.session`, by which every job opens the lake, verify it first:
 
-Two things are compared:
-
-- The locations of all tables and views with the configured warehouse, where both are files. They are resolved first,
-  so a lake that was moved and is linked from its old path passes.
-- The identity that the catalog keeps, a property of its namespace `ops`, with the catalog and warehouse in the settings.
-  Where the catalog is not a SQLite file, also with the id that was recorded in `$TRACE_HOME/lake.json` on first use,
-  or that the setting `catalog.lake_id` gives.
+- The locations of all tables and views must be below the configured warehouse, if both are local files. Links are
+  resolved first, so a lake that was moved and is linked from its old path passes.
+- The identity in the catalog (a property of its namespace `ops`) must match the catalog and warehouse of the settings.
+  If the catalog is not a SQLite file, its id must also match the one that was recorded in `$TRACE_HOME/lake.json` on
+  first use, or the setting `catalog.lake_id`.
 """
 
 from __future__ import annotations
@@ -43,17 +41,17 @@ _verified: set[tuple[str | None, ...]] = set()
 
 
 class WrongLakeError(ValueError):
-    """The lake is not the one that the settings mean; nothing was read or written."""
+    """The catalog is not the lake of the settings; nothing was read or written."""
 
 
 @dataclass(frozen=True)
 class Identity:
-    """What a catalog says of itself.
+    """The identity of a lake, stored in its catalog when the first job opens it.
 
     Attributes:
-        id: made once, when the first job opened the catalog.
-        catalog: address of the catalog then, without credentials.
-        warehouse: the configured warehouse then.
+        id: a random id.
+        catalog: address of the catalog at that time, without credentials.
+        warehouse: the configured warehouse at that time.
     """
 
     id: str
@@ -62,10 +60,10 @@ class Identity:
 
 
 def verify(settings: Settings, catalog: Catalog) -> None:
-    """Compare the opened catalog with the settings; once per process and settings.
+    """Compare the opened catalog with the settings, once per process and settings.
 
     Raises:
-        WrongLakeError: they do not belong together; the message says what to do.
+        WrongLakeError: they do not match; the message says what to do.
     """
     key = (
         *(str(settings.home), settings.catalog.type, settings.catalog_uri),
@@ -80,7 +78,7 @@ def verify(settings: Settings, catalog: Catalog) -> None:
         _compare(settings, found)
     elif expected := _expected_id(settings):
         raise WrongLakeError(
-            f"the catalog {_address(settings)} holds no lake, and lake {expected} is expected there. Set "
+            f"the catalog {_address(settings)} contains no lake, but lake {expected} is expected there. Set "
             "TRACE_CATALOG__URI to the catalog of that lake. To start a new lake instead, use another TRACE_HOME, or "
             f"remove {settings.home / RECORD} and the setting catalog.lake_id. {_HOW}"
         )
@@ -90,11 +88,11 @@ def verify(settings: Settings, catalog: Catalog) -> None:
 
 
 def claim(settings: Settings, catalog: Catalog) -> None:
-    """Give a catalog that has no identity yet its own; what two processes give at once becomes one.
+    """Store an identity in a catalog that has none; of two concurrent processes one stores it.
 
     Args:
-        settings: say where the catalog and the warehouse are.
-        catalog: as `verify` accepted it.
+        settings: the settings with catalog and warehouse.
+        catalog: a catalog that `verify` accepted.
     """
     if identity(catalog) is None:
         _insert(catalog, Identity(uuid.uuid4().hex, _address(settings), _warehouse(settings)))
@@ -102,7 +100,7 @@ def claim(settings: Settings, catalog: Catalog) -> None:
 
 
 def identity(catalog: Catalog) -> Identity | None:
-    """What the catalog says of itself; None before the first job."""
+    """The identity in the catalog; None before the first job."""
     try:
         properties = catalog.load_namespace_properties(NAMESPACE)
     except NoSuchNamespaceError:
@@ -117,7 +115,7 @@ def _insert(catalog: Catalog, new: Identity) -> None:
         catalog.update_namespace_properties(NAMESPACE, updates={PROPERTY: value})
         return
     try:
-        # An update would replace what another process has inserted meanwhile.
+        # Insert, because an update would replace the identity of a concurrent process.
         with Session(catalog.engine) as database:
             database.add(
                 IcebergNamespaceProperties(
@@ -126,25 +124,25 @@ def _insert(catalog: Catalog, new: Identity) -> None:
             )
             database.commit()
     except IntegrityError:
-        pass  # that one counts
+        pass  # a concurrent process has stored one
 
 
 def _compare(settings: Settings, found: Identity) -> None:
     expected = _expected_id(settings)
     if expected not in (None, found.id):
         raise WrongLakeError(
-            f"the catalog {_address(settings)} holds lake {found.id}, and lake {expected} is expected there "
+            f"the catalog {_address(settings)} contains lake {found.id}, but lake {expected} is expected there "
             f"({'setting catalog.lake_id' if settings.catalog.lake_id else settings.home / RECORD}). Set "
             "TRACE_CATALOG__URI to the catalog of that lake, or use another TRACE_HOME for this one. " + _HOW
         )
     if not _same(found.warehouse, _warehouse(settings)):
         raise WrongLakeError(
-            f"lake {found.id} belongs to the warehouse {found.warehouse}, and the settings name {_warehouse(settings)}. "
+            f"lake {found.id} belongs to the warehouse {found.warehouse}, but the settings name {_warehouse(settings)}. "
             f"{_advice(settings, found.warehouse)} {_HOW}"
         )
     if not _same(found.catalog, _address(settings)) and not _is_confirmed(settings, found):
         raise WrongLakeError(
-            f"the catalog {_address(settings)} is a copy of {found.catalog}, or that has a new address. In a copy the "
+            f"the catalog {_address(settings)} is a copy of {found.catalog}, or its address has changed. In a copy the "
             f"jobs would change and delete the files of the original. {_advice(settings, found.catalog, found.id)} {_HOW}"
         )
 
@@ -161,9 +159,9 @@ def _compare_locations(settings: Settings, catalog: SqlCatalog, warehouse: str) 
 
 
 def _locations(catalog: SqlCatalog) -> Iterator[tuple[str, str]]:
-    """Of each table and view its name and the folders where a job would read, write or delete its files.
+    """Name and folder, for each folder of a table or view in which a job would read, write or delete files.
 
-    One whose metadata cannot be read says no more than where that is; no job can open it either.
+    If the metadata file cannot be read, only its own folder is known; no job can open such a table.
     """
     for name, file in metadata_files(catalog):
         metadata = read_metadata(local_path(file) or "") or {}
@@ -179,7 +177,7 @@ def _locations(catalog: SqlCatalog) -> Iterator[tuple[str, str]]:
 
 
 def metadata_files(catalog: SqlCatalog) -> list[tuple[str, str]]:
-    """The tables and views of the catalog (`<namespace>.<name>`), each with the location of its metadata file."""
+    """(`<namespace>.<name>`, location of the metadata file) of each table and view of the catalog."""
     columns = (IcebergTables.table_namespace, IcebergTables.table_name, IcebergTables.metadata_location)
     with Session(catalog.engine) as database:
         rows = database.execute(select(*columns).where(IcebergTables.catalog_name == CATALOG)).all()
@@ -187,7 +185,7 @@ def metadata_files(catalog: SqlCatalog) -> list[tuple[str, str]]:
 
 
 def read_metadata(path: str) -> dict[str, Any] | None:
-    """A metadata file of this machine; None where it is missing or damaged."""
+    """The content of a local metadata file; None if it is missing or damaged."""
     try:
         with gzip.open(path) if path.endswith(".gz.metadata.json") else open(path, "rb") as file:
             found = json.load(file)
@@ -197,7 +195,7 @@ def read_metadata(path: str) -> dict[str, Any] | None:
 
 
 def local_path(location: str) -> str | None:
-    """The path of a location of this machine, as Iceberg reads it: nothing is unquoted; None for any other."""
+    """The path of a local location, read as Iceberg does (no URL decoding); None for any other location."""
     if location.startswith("/"):
         return location
     if not location.startswith("file:/"):
@@ -220,12 +218,12 @@ def _address(settings: Settings) -> str:
 
 
 def _warehouse(settings: Settings) -> str:
-    """The configured warehouse; a REST catalog may have its own, which no setting names."""
+    """The configured warehouse; empty for a REST catalog that has its own."""
     return settings.warehouse if settings.catalog.type == "jdbc" else settings.catalog.warehouse or ""
 
 
 def _same(one: str, other: str) -> bool:
-    """Two addresses or warehouses, files by what they resolve to."""
+    """Whether two addresses or warehouses are the same; paths are resolved."""
     if one.rstrip("/") == other.rstrip("/"):
         return True
     files = [local_path(each.removeprefix("jdbc:sqlite:")) for each in (one, other)]
@@ -241,7 +239,7 @@ def _expected_id(settings: Settings) -> str | None:
 
 
 def _is_confirmed(settings: Settings, found: Identity) -> bool:
-    """The new address of a database was confirmed, now or before: only a person knows that it is no copy."""
+    """Whether a person has confirmed, now or before, that a catalog with a new address is not a copy."""
     if _is_file(settings):
         return False
     recorded = _recorded(settings)
@@ -251,7 +249,7 @@ def _is_confirmed(settings: Settings, found: Identity) -> bool:
 
 
 def _recorded(settings: Settings) -> Identity | None:
-    """What the first use recorded; a SQLite file needs no record: it lies where the settings say."""
+    """The identity that was recorded on first use; None for a SQLite file, whose path is in the settings."""
     if _is_file(settings):
         return None
     file = settings.home / RECORD
@@ -261,30 +259,30 @@ def _recorded(settings: Settings) -> Identity | None:
         return None
     except (ValueError, TypeError) as error:
         raise WrongLakeError(
-            f"{file} cannot be read ({error}): it says which lake this home belongs to. Put it back, or remove it and "
+            f"{file} cannot be read ({error}): it records the lake of this home. Restore it, or remove it and "
             f"set TRACE_CATALOG__LAKE_ID once. {_HOW}"
         ) from None
 
 
 def _record(settings: Settings, found: Identity) -> None:
-    said = Identity(found.id, _address(settings), found.warehouse)
-    if _is_file(settings) or _recorded(settings) == said:
+    new = Identity(found.id, _address(settings), found.warehouse)
+    if _is_file(settings) or _recorded(settings) == new:
         return
     settings.home.mkdir(parents=True, exist_ok=True)
     file = settings.home / RECORD
-    new = file.with_name(f"{RECORD}.{os.getpid()}.new")
-    with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as out:
-        json.dump(asdict(said), out)
-    os.replace(new, file)
+    scratch = file.with_name(f"{RECORD}.{os.getpid()}.new")
+    with open(os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as out:
+        json.dump(asdict(new), out)
+    os.replace(scratch, file)
 
 
 def _advice(settings: Settings, before: str, lake_id: str = "") -> str:
-    """What to do where the settings and the lake differ in an address that was `before`."""
+    """What to do if the settings and the lake have different addresses; `before` is the one in the lake."""
     path = local_path(before.removeprefix("jdbc:sqlite:"))
     if path is None:
         if not lake_id:
-            return "Set TRACE_CATALOG__WAREHOUSE to the first one: the tables stay where they were made."
-        return f"If it is no copy, confirm that once with TRACE_CATALOG__LAKE_ID={lake_id}."
+            return "Set TRACE_CATALOG__WAREHOUSE to the first one: the tables stay where they were created."
+        return f"If it is not a copy, confirm that once with TRACE_CATALOG__LAKE_ID={lake_id}."
     if os.path.exists(path):
         return "Use the original's TRACE_HOME, and remove the copy."
-    return f"If the lake was moved, put it back, mount it at its first path, or link that to {settings.home} (ln -s)."
+    return f"If the lake was moved, move it back, mount it at its first path, or link that to {settings.home} (ln -s)."

@@ -1,10 +1,10 @@
-"""Java libraries, fetched once into a cache folder with the Ivy that ships inside Spark.
+"""Download Java libraries into a cache folder, with the Ivy that is part of Spark.
 
-Each `ivy.xml` in the project names one set, and `ivy.sha256` beside it has the SHA-256 checksums of its jars, which are
-verified after the download. The name of a set's folder contains a hash of `ivy.xml`, so a changed version is a new folder,
-and two checkouts share the sets that they have in common. `python -m spark_jobs.lake.jars` fetches the sets of production
-and of the sandbox; jobs only read the folders, never the network. With `--write-checksums` it fetches every set of the
-project and writes the checksums, after a change of an `ivy.xml`.
+An `ivy.xml` defines a set of jars; `ivy.sha256` beside it has their SHA-256 checksums, which are verified after the
+download. The name of a set's folder contains a hash of `ivy.xml`, so a changed version gets a new folder, and checkouts
+with the same `ivy.xml` share one. `python -m spark_jobs.lake.jars [IVY_FILE ...]` fetches the sets of production and the
+given ones; jobs only read the folders. With `--write-checksums`, to be used after a change of an `ivy.xml`, it writes the
+checksums instead of verifying them.
 
 Downloads trust the certificates of Java's trust store. On Debian that contains the system's certificates; elsewhere, behind
 a company's CA, name a store: `JAVA_TOOL_OPTIONS=-Djavax.net.ssl.trustStore=/path/to/cacerts`.
@@ -31,7 +31,6 @@ from spark_jobs.settings import PROJECT
 
 SPARK = PROJECT / "spark_jobs" / "ivy.xml"
 LINEAGE = PROJECT / "spark_jobs" / "lineage" / "ivy.xml"
-ROCKETMQ = PROJECT / "sandbox" / "ivy.xml"
 
 
 def cache_folder() -> Path:
@@ -46,7 +45,7 @@ def java() -> str:
     """The Java launcher: `$JAVA_HOME/bin/java`, else the one on the PATH.
 
     Raises:
-        SystemExit: there is none.
+        SystemExit: Java is not installed.
     """
     home = os.environ.get("JAVA_HOME")
     found = shutil.which("java", path=str(Path(home) / "bin")) if home else shutil.which("java")
@@ -56,16 +55,16 @@ def java() -> str:
 
 
 def folder(ivy_file: Path) -> Path:
-    """Where the set's jars are, or will be."""
+    """The folder of a set's jars; it may not exist yet."""
     digest = hashlib.sha256(ivy_file.read_bytes()).hexdigest()[:12]
     return cache_folder() / "jars" / f"{ivy_file.parent.name}-{digest}"
 
 
 def jars(ivy_file: Path) -> list[Path]:
-    """The fetched jars of a set, sorted by name.
+    """The jars of a set, sorted by name.
 
     Raises:
-        FileNotFoundError: the set was not fetched yet.
+        FileNotFoundError: the set was not downloaded yet.
     """
     found = sorted(folder(ivy_file).glob("*.jar"))
     if not found:
@@ -85,20 +84,20 @@ def expected_checksums(ivy_file: Path) -> dict[str, str]:
 
 
 def fetch(ivy_file: Path, verify: bool = True) -> Path:
-    """Download the set unless it exists; returns its folder.
+    """Download the set unless it exists; return its folder.
 
     One process downloads at a time: two Ivy processes on one empty cache break each other's downloads. The folder is
     created by a rename, so an interrupted download leaves none behind.
 
     Raises:
-        SystemExit: the download failed, and the message ends with Ivy's output; or a jar has another checksum.
+        SystemExit: the download failed (the message ends with Ivy's output), or a jar has a different checksum.
     """
     target = folder(ivy_file)
     if target.is_dir():
         return target
     target.parent.mkdir(parents=True, exist_ok=True)
     with _one_at_a_time():
-        if target.is_dir():  # another process was first
+        if target.is_dir():  # another process has downloaded it
             return target
         _show(f"set-up: fetching the jars of {_name(ivy_file)}")
         started = time.monotonic()
@@ -154,7 +153,7 @@ def _verify(ivy_file: Path, found: list[Path]) -> None:
         sys.exit(
             f"the jars of {_name(ivy_file)} do not have the checksums in {_name(ivy_file.with_suffix('.sha256'))}. "
             f"Nothing was installed: delete {cache_folder() / 'ivy'} and run `make setup` again; if it happens again, the "
-            "repository serves other files\n" + "\n".join(wrong)
+            "repository serves different files\n" + "\n".join(wrong)
         )
 
 
@@ -162,20 +161,22 @@ def _name(file: Path) -> str:
     return str(file.relative_to(PROJECT) if file.is_relative_to(PROJECT) else file)
 
 
-def write_checksums() -> None:
-    """Fetch every set of the project and write its `ivy.sha256`."""
-    for folder_name in ("spark_jobs", "sandbox", "tests"):
-        for ivy_file in sorted((PROJECT / folder_name).rglob("ivy.xml")):
-            found = checksums(sorted(fetch(ivy_file, verify=False).glob("*.jar")))
-            text = "".join(f"{digest}  {name}\n" for name, digest in found.items())
-            ivy_file.with_suffix(".sha256").write_text(text)
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description="Fetch the Java libraries of production and of the given sets."
+    )
+    parser.add_argument(
+        "ivy_files", nargs="*", type=Path, metavar="IVY_FILE", help="ivy.xml of a further set"
+    )
+    parser.add_argument("--write-checksums", action="store_true", help="write ivy.sha256 of the sets")
+    args = parser.parse_args()
+    for ivy_file in (SPARK, LINEAGE, *(file.resolve() for file in args.ivy_files)):
+        found = sorted(fetch(ivy_file, verify=not args.write_checksums).glob("*.jar"))
+        if args.write_checksums:
+            lines = (f"{digest}  {name}\n" for name, digest in checksums(found).items())
+            ivy_file.with_suffix(".sha256").write_text("".join(lines))
+        print(f"{_name(ivy_file)}: {len(found)} jars in {folder(ivy_file)}")
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description="Fetch the Java libraries of production and of the sandbox.")
-    parser.add_argument("--write-checksums", action="store_true", help="write ivy.sha256 of every set")
-    if parser.parse_args().write_checksums:
-        write_checksums()
-    for ivy in (SPARK, LINEAGE, ROCKETMQ):
-        count = len(list(fetch(ivy).glob("*.jar")))
-        print(f"{_name(ivy)}: {count} jars in {folder(ivy)}")
+    main()

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, replace
-
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+from typing import TYPE_CHECKING
 
 from spark_jobs.lake.catalog import head, summary_with
 from spark_jobs.lake.tables import EVENTS, INGEST_GAPS, RAW, Table
 from spark_jobs.settings import Settings
+
+if TYPE_CHECKING:  # programs without Spark import this module
+    from pyspark.sql import DataFrame, SparkSession
 
 OFFSETS = "trace.offsets"
 CHANGE_SEQ = "trace.change_seq"
@@ -36,10 +37,10 @@ class Queue:
 
     @classmethod
     def parse(cls, text: str) -> Queue:
-        """The inverse of `str`. Neither names nor topics of RocketMQ can hold a slash."""
+        """The inverse of `str`. Names and topics of RocketMQ cannot contain a slash."""
         parts = text.split("/")
         if len(parts) != 4 or not parts[3].isdecimal():
-            raise ValueError(f"{text!r} is no queue: write <cluster>/<trace topic>/<broker>/<queue id>")
+            raise ValueError(f"{text!r} is not a queue: write <cluster>/<trace topic>/<broker>/<queue id>")
         cluster, trace_topic, broker, queue_id = parts
         return cls(cluster, trace_topic, broker, int(queue_id))
 
@@ -55,7 +56,7 @@ class Position:
         physical_offset: of the last message read, in the broker's commit log; None if unknown.
         crc: body CRC of the last message read.
         complete_to: every message stored before this time was read, ms.
-        retired: its topic is no longer in the settings; it holds no watermark back.
+        retired: its topic is no longer in the settings; it does not hold the watermark back.
     """
 
     next: int
@@ -72,6 +73,12 @@ Positions = dict[Queue, Position]
 
 def to_json(positions: Positions) -> str:
     return json.dumps({str(q): asdict(p) for q, p in sorted(positions.items())}, separators=(",", ":"))
+
+
+def committed_positions(settings: Settings, table: Table) -> Positions:
+    """The committed offsets of a table's main branch; empty if no live snapshot has them. Reads no rows."""
+    summary = summary_with(settings, table, OFFSETS)
+    return from_json(summary[OFFSETS]) if summary else {}
 
 
 def from_json(text: str) -> Positions:
@@ -118,25 +125,34 @@ def read_offsets(spark: SparkSession, settings: Settings, table: Table) -> Commi
 
 
 def _rebuilt(spark: SparkSession, table: Table) -> CommittedOffsets:
-    keys = ["cluster", "trace_topic", "broker", "queue_id"]
     crc = "body_crc" if table == RAW else "cast(null as int)"
-    last = F.expr(f"max(struct(epoch, queue_offset, store_time, {crc} as crc))")
-    places = spark.table(table.full_name).groupBy(*keys).agg(last.alias("last"))
+    rows = spark.sql(
+        f"""
+        select
+          cluster,
+          trace_topic,
+          broker,
+          queue_id,
+          max(struct(epoch, queue_offset, unix_millis(store_time) as ms, {crc} as crc)) as last
+        from {table.full_name}
+        group by cluster, trace_topic, broker, queue_id
+        """
+    ).collect()
     positions = {
-        Queue(*[row[k] for k in keys]): Position(
+        Queue(row.cluster, row.trace_topic, row.broker, row.queue_id): Position(
             next=row["last"].queue_offset + 1,
             epoch=row["last"].epoch or 0,
-            store_time=row.ms,
+            store_time=row["last"].ms,
             crc=row["last"].crc,
-            complete_to=row.ms,
+            complete_to=row["last"].ms,
         )
-        for row in places.withColumn("ms", F.unix_millis("last.store_time")).collect()
+        for row in rows
     }
     change_seq = 0
     if table == RAW:
         _add_gaps(spark, positions)
     if table == EVENTS:
-        change_seq = spark.table(table.full_name).agg(F.max("change_seq")).collect()[0][0] or 0
+        change_seq = spark.sql(f"select max(change_seq) from {table.full_name}").collect()[0][0] or 0
     return CommittedOffsets(positions, change_seq)
 
 

@@ -17,6 +17,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_random
 
+from spark_jobs.lake.catalog import is_commit_conflict, retry_commit
 from spark_jobs.lake.tables import Table
 
 ATTEMPTS = 3
@@ -29,6 +30,18 @@ class PublishConflictError(Exception):
 
 class AuditError(Exception):
     """The branch does not hold what was planned; it was not published."""
+
+
+@contextmanager
+def write_audit_publish(spark: SparkSession, table: Table, purpose: str, base: int | None) -> Iterator[str]:
+    """Publish a branch (see `branch`) that the block writes and audits: fast-forward main when the block succeeds.
+
+    Raises:
+        PublishConflictError: another writer published first; nothing of this publication is on main.
+    """
+    with branch(spark, table, purpose, base) as name:
+        yield name
+        fast_forward(spark, table.full_name, name)
 
 
 @contextmanager
@@ -109,7 +122,7 @@ def fast_forward(spark: SparkSession, table: str, branch_name: str) -> None:
         branch_name: of the branch.
 
     Raises:
-        PublishConflictError: main has moved since the branch was made.
+        PublishConflictError: main has moved since the branch was created.
     """
     try:
         _move_refs(spark, f"call lake.system.fast_forward('{table}', 'main', '{branch_name}')")
@@ -129,28 +142,11 @@ def _move_refs(spark: SparkSession, statement: str) -> None:
             spark.sql(statement).collect()
 
 
-def retry_commit() -> Retrying:
-    """Retry a commit that failed with CommitFailedException because of a concurrent commit; it has changed nothing.
-
-    Iceberg does not retry such a commit, or not often enough. Each attempt must read the table again.
-    """
-    return Retrying(
-        retry=retry_if_exception(_is_conflict),
-        stop=stop_after_attempt(8),
-        wait=wait_random(0.05, 0.5),
-        reraise=True,
-    )
-
-
-def _is_conflict(error: BaseException) -> bool:
-    return "CommitFailedException" in str(error)
-
-
 def retry_on_conflict() -> Retrying:
     """Repeat plan, write, audit and publish as a whole when another writer published or committed first."""
     return Retrying(
         retry=retry_if_exception(
-            lambda error: isinstance(error, PublishConflictError) or _is_conflict(error)
+            lambda error: isinstance(error, PublishConflictError) or is_commit_conflict(error)
         ),
         stop=stop_after_attempt(ATTEMPTS),
         wait=wait_random(0.1, 2),

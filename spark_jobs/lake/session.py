@@ -1,4 +1,4 @@
-"""The Spark session of every job, test and benchmark; the catalog `lake` is defined here, once."""
+"""The Spark session of every job, test and benchmark, with the catalog `lake`."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ from spark_jobs.process import interrupts
 from spark_jobs.process.home import UMASK
 from spark_jobs.settings import CATALOG, PROJECT, Settings
 
-# Generated methods are large: Iceberg's may pass the size above which the JVM never compiles one, and the decoder's the
-# size from which it inlines nothing any more. And these are batches: the parallel collector has less to do for each
-# object that is written than the JVM's default, whose aim are short pauses.
+# Generated methods are large: Iceberg's may exceed the size above which the JVM does not compile a method, and the
+# decoder's the size from which it stops inlining. The parallel garbage collector does less work for each written object
+# than the JVM's default, which is designed for short pauses; for batch jobs throughput matters.
 _JAVA_OPTIONS = "-XX:-DontCompileHugeMethods -XX:-ClipInlining -XX:+UseParallelGC"
-# A driver that has lost a thread for want of memory may wait for it for ever: it ends, and the next run does it again.
+# After an OutOfMemoryError a driver may wait forever for a dead thread: it exits instead, and the next run repeats the work.
 _DRIVER_OPTIONS = f"{_JAVA_OPTIONS} -XX:+ExitOnOutOfMemoryError"
 _LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 
 
 def submit_conf(settings: Settings) -> dict[str, str]:
-    """What must be known before the driver's JVM starts: for spark-submit and for `session`."""
+    """Spark properties that must be set before the driver's JVM starts: for spark-submit and for `session`."""
     lineage = jars.jars(jars.LINEAGE) if settings.lineage.url else []
     return {
         "spark.driver.memory": settings.spark_driver_memory,
         "spark.jars": ",".join(map(str, [*jars.jars(jars.SPARK), *lineage])),
         "spark.driver.extraClassPath": ":".join(map(str, jars.jars(jars.SPARK))),
-        # Spark puts them before the extraJavaOptions, which are the user's.
+        # Spark puts these before the extraJavaOptions, which belong to the user.
         "spark.driver.defaultJavaOptions": f"{_DRIVER_OPTIONS} {class_archive.options()}".rstrip(),
         "spark.executor.defaultJavaOptions": _JAVA_OPTIONS,
         "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",  # the jobs show their own, in messages
+        "spark.ui.showConsoleProgress": "false",  # the jobs print their own progress
         "spark.log.level": "WARN",
         **_private(settings),
         **(_LOOPBACK if settings.spark_master.startswith("local") else {}),
@@ -46,7 +46,7 @@ def submit_conf(settings: Settings) -> dict[str, str]:
 
 
 def _private(settings: Settings) -> dict[str, str]:
-    """Hadoop sets the mode of local files itself, whatever the umask of the process; it keeps the first setting it sees."""
+    """Hadoop ignores the umask of the process for local files; it uses the first value that is set."""
     return (
         {"spark.hadoop.fs.permissions.umask-mode": f"{UMASK:03o}"}
         if settings.warehouse.startswith("file:")
@@ -55,17 +55,17 @@ def _private(settings: Settings) -> dict[str, str]:
 
 
 def session_conf(settings: Settings) -> dict[str, str]:
-    """The catalog and the SQL settings that the jobs and the models rely on."""
+    """The catalog, and the SQL settings that the jobs and the models require."""
     catalog = f"spark.sql.catalog.{CATALOG}"
     return {
         catalog: "org.apache.iceberg.spark.SparkCatalog",
         f"{catalog}.type": settings.catalog.type,
-        # Iceberg reads options without regard to case, OpenLineage does not: see `_lineage`.
+        # Option names of Iceberg are case-insensitive, those of OpenLineage are not: see `_lineage`.
         f"{catalog}.{'URI' if settings.lineage.url else 'uri'}": settings.catalog_uri,
         f"{catalog}.warehouse": settings.warehouse,
         f"{catalog}.jdbc.schema-version": "V1",
         f"{catalog}.cache-enabled": "false",
-        # For SQLite, which lets one process write at a time; other drivers know no such property.
+        # For SQLite, which permits one writer at a time; other drivers ignore it.
         f"{catalog}.jdbc.busy_timeout": str(settings.catalog.lock_seconds * 1000),
         **_credentials(settings),
         **_lineage(settings),
@@ -81,7 +81,7 @@ def session_conf(settings: Settings) -> dict[str, str]:
 
 
 def _credentials(settings: Settings) -> dict[str, str]:
-    """Set inside the driver alone: on a command line every user of the machine could read them."""
+    """The catalog's credentials, set only inside the driver: every user of the machine can read a command line."""
     if (found := settings.catalog.credentials()) is None:
         return {}
     return dict(
@@ -90,10 +90,10 @@ def _credentials(settings: Settings) -> dict[str, str]:
 
 
 def _lineage(settings: Settings) -> dict[str, str]:
-    """Tell the sink of each query what it read and wrote.
+    """Send an OpenLineage event per query, with its inputs and outputs.
 
-    OpenLineage 1.53 takes a JDBC catalog for a Hive metastore, and gives up on a table whose catalog has a `jdbc:` address.
-    Where it sees none, it asks for the metastore's: the tables' second names are then in `hive://<environment>`.
+    OpenLineage 1.53 handles a JDBC catalog as a Hive metastore, and skips a table whose catalog has a `jdbc:` uri. If it
+    finds no `uri`, it uses the metastore's: the symlink names of the tables are then in `hive://<environment>`.
     """
     if settings.lineage.url is None:
         return {}
@@ -104,7 +104,7 @@ def _lineage(settings: Settings) -> dict[str, str]:
         "spark.openlineage.transport.type": "http",
         "spark.openlineage.transport.url": settings.lineage.url,
         "spark.openlineage.transport.timeoutInMillis": str(settings.lineage.timeout_seconds * 1000),
-        # Events are made and sent in a thread of their own: a sink that does not answer holds no query back.
+        # A separate thread creates and sends the events, so a sink that does not respond blocks no query.
         "spark.openlineage.circuitBreaker.type": "asyncTaskQueue",
         "spark.openlineage.circuitBreaker.threadCount": "1",
         "spark.openlineage.circuitBreaker.queueSize": "1000",
@@ -119,8 +119,8 @@ def session(name: str, settings: Settings) -> SparkSession:
     Under spark-submit the master is the one that was submitted to; otherwise `spark_master`.
 
     Raises:
-        WrongLakeError: it is not the lake that the settings mean; no JVM was started.
-        DamagedTableError: a table that every job opens cannot be loaded; no JVM was started.
+        WrongLakeError: the catalog is not the lake of the settings; no JVM was started.
+        DamagedTableError: the metadata of a table cannot be read; no JVM was started.
     """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
@@ -130,7 +130,7 @@ def session(name: str, settings: Settings) -> SparkSession:
     damaged_files.raise_if_damaged(catalog, {table.name for table in tables.ALL})
     builder = SparkSession.builder.appName(name)
     if "PYSPARK_GATEWAY_PORT" not in os.environ:
-        builder = builder.master(settings.spark_master).config(map={**submit_conf(settings)})
+        builder = builder.master(settings.spark_master).config(map=dict(submit_conf(settings)))
     spark = builder.config(map={**session_conf(settings)}).getOrCreate()
     interrupts.install()
     if not str(spark.sparkContext.master).startswith("local"):
@@ -139,9 +139,9 @@ def session(name: str, settings: Settings) -> SparkSession:
 
 
 def _ship(spark: SparkSession) -> None:
-    """Send `spark_jobs` to the executors; the third-party packages must be installed there."""
+    """Ship `spark_jobs` to the executors; third-party packages must be installed there."""
     folder = tempfile.TemporaryDirectory(prefix="spark_jobs")
-    atexit.register(folder.cleanup)  # executors fetch the file as long as the application runs
+    atexit.register(folder.cleanup)  # executors fetch the file while the application runs
     package = Path(folder.name) / "spark_jobs.zip"
     with ZipFile(package, "w") as archive:
         for file in sorted(PROJECT.glob("spark_jobs/**/*.py")):

@@ -1,21 +1,20 @@
-"""The Iceberg tables that the jobs write: their columns, partitions and meaning, defined once.
+"""The definitions of the Iceberg tables that the jobs write: columns, comments, partitions.
 
-The marts are dbt's; see `dbt_project/`.
+The marts are defined by dbt; see `dbt_project/`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-if TYPE_CHECKING:  # readers of the catalog alone need no Spark
+if TYPE_CHECKING:  # programs without Spark import this module
     from pyspark.sql import SparkSession
 
 NAMESPACES = ("raw", "events", "staging", "changes", "intermediate", "marts", "ops")
 
 
-@dataclass(frozen=True)
-class Column:
+class Column(NamedTuple):
     name: str
     type: str
     comment: str
@@ -55,13 +54,13 @@ _RECORD_KEY = (
     ("trace_topic", "string", "topic that the trace message was read from"),
     ("broker", "string", "broker name"),
     ("queue_id", "int", "queue of the trace topic on that broker"),
-    ("epoch", "int", "life of the queue: 0, and one more each time it was reset after being made anew"),
+    ("epoch", "int", "epoch of the queue: 0, plus 1 for each reset after its topic was recreated"),
     ("queue_offset", "bigint", "offset of the trace message in its queue"),
 )
 
 RAW = Table(
     "raw.trace_messages",
-    "One row a trace message, as the broker stored it; append-only.",
+    "One row per trace message, as the broker stored it; append-only.",
     _columns(
         *_RECORD_KEY,
         ("store_time", "timestamp", "when the broker stored the message (broker's clock), UTC"),
@@ -69,17 +68,17 @@ RAW = Table(
         ("born_host", "string", "client's address, ip:port"),
         ("store_host", "string", "broker's address, ip:port"),
         ("sys_flag", "int", "RocketMQ's sysFlag: compression, transaction and address bits"),
-        ("body_crc", "int", "CRC32 of the stored body, as the broker states it"),
-        ("stored_size", "int", "bytes of the whole message in the commit log"),
+        ("body_crc", "int", "CRC32 of the stored body, computed by the broker"),
+        ("stored_size", "int", "size of the message in the commit log, bytes"),
         ("keys", "string", "the message's KEYS property: message ids and user keys, space-separated"),
         ("properties", "map<string,string>", "all properties of the message"),
-        ("body", "binary", "the inflated body; the stored bytes where body_error is set"),
+        ("body", "binary", "the inflated body; the stored bytes if body_error is set"),
         (
             "body_error",
             "string",
             "why the body could not be read (wrong CRC, not inflatable, too large); else NULL",
         ),
-        ("run_id", "string", "extraction that wrote the row"),
+        ("run_id", "string", "run id of the extraction that wrote the row"),
         ("ingested_at", "timestamp", "when that extraction was planned, UTC"),
     ),
     partitioned_by="days(store_time)",
@@ -88,11 +87,11 @@ RAW = Table(
 
 EVENTS = Table(
     "events.trace_records",
-    "One row a trace record, valid or Invalid. Its identity is its place: "
+    "One row per trace record, valid or Invalid. Its key: "
     "(cluster, trace_topic, broker, queue_id, epoch, queue_offset, record_index).",
     _columns(
         *_RECORD_KEY,
-        ("record_index", "int", "0-based place of the record in the message's body; gaps are allowed"),
+        ("record_index", "int", "0-based position of the record in the message's body; gaps are allowed"),
         ("store_time", "timestamp", "when the broker stored the trace message, UTC"),
         ("born_host", "string", "address of the client that wrote the trace, ip:port"),
         ("record_type", "string", "Pub, SubBefore, SubAfter, EndTransaction, Recall or Invalid"),
@@ -110,30 +109,30 @@ EVENTS = Table(
         ("tags", "string", "tags, as on the wire"),
         ("keys", "string", "user keys, as on the wire, space-separated"),
         ("store_host", "string", "broker that stored the traced message, host:port"),
-        ("body_length", "bigint", "bytes of the traced message's body, after compression"),
+        ("body_length", "bigint", "size of the traced message's body after compression, bytes"),
         ("cost_ms", "double", "duration of the send or of the consumption, ms"),
         ("msg_type", "string", "normal, half, commit, delay, order, or the unknown number"),
         ("offset_msg_id", "string", "the broker's id of the stored message; a comma list for a batch"),
         ("success", "boolean", "send returned SEND_OK, or consumption succeeded"),
-        ("client_host", "string", "client's address inside the record; few clients write it"),
+        ("client_host", "string", "client's address in the record; few clients write it"),
         ("request_id", "string", "id of one listener call; pairs SubBefore and SubAfter"),
-        ("retry_times", "bigint", "how often the message was redelivered before this attempt"),
+        ("retry_times", "bigint", "number of redeliveries of the message before this attempt"),
         (
             "context_code",
             "string",
             "success, timeout, exception, returned_null, failed, or the unknown number",
         ),
         ("transaction_id", "string", "transaction id"),
-        ("transaction_state", "string", "COMMIT_MESSAGE, ROLLBACK_MESSAGE or UNKNOW (spelled so)"),
+        ("transaction_state", "string", "COMMIT_MESSAGE, ROLLBACK_MESSAGE or UNKNOW (sic)"),
         (
             "from_transaction_check",
             "boolean",
-            "the state answers the broker's check, not the producer's call",
+            "the state is a response to the broker's check, not the producer's call",
         ),
-        ("invalid_reason", "string", "what is wrong with an Invalid record; else NULL"),
-        ("raw", "binary", "the bytes of an Invalid record; else NULL"),
-        ("decoder_version", "string", "version of the decoder that made the row"),
-        ("change_seq", "bigint", "number of the commit that published the row; rises with each"),
+        ("invalid_reason", "string", "why the record is Invalid; NULL if it is valid"),
+        ("raw", "binary", "the bytes of an Invalid record; NULL if it is valid"),
+        ("decoder_version", "string", "version of the decoder that wrote the row"),
+        ("change_seq", "bigint", "number of the commit that published the row; each commit has a higher one"),
     ),
     partitioned_by="days(store_time)",
     order="cluster, trace_topic, broker, queue_id, epoch, queue_offset, record_index",
@@ -141,168 +140,180 @@ EVENTS = Table(
 
 INGEST_GAPS = Table(
     "ops.ingest_gaps",
-    "One row a range of offsets that the broker had deleted before it was read.",
+    "One row per range of offsets that the broker had deleted before it was read.",
     _columns(
         ("cluster", "string", "cluster"),
         ("trace_topic", "string", "trace topic"),
         ("broker", "string", "broker name"),
         ("queue_id", "int", "queue"),
-        ("epoch", "int", "life of the queue"),
+        ("epoch", "int", "epoch of the queue"),
         ("from_offset", "bigint", "first offset that is missing"),
         ("to_offset", "bigint", "first offset after the gap"),
-        ("from_time", "timestamp", "store time of the last message read before the gap; NULL if none was"),
+        (
+            "from_time",
+            "timestamp",
+            "store time of the last message read before the gap; NULL if there is none",
+        ),
         (
             "to_time",
             "timestamp",
-            "store time of the first message after the gap; where there is none, when it was found",
+            "store time of the first message after the gap; if there is none, when the gap was found",
         ),
         ("detected_at", "timestamp", "when the gap was found, UTC"),
-        ("run_id", "string", "extraction that found it"),
+        ("run_id", "string", "run id of the extraction that found it"),
     ),
 )
 
 REPLACED_RECORDS = Table(
     "ops.replaced_records",
-    "One row a record that a replay replaced, with what the models find it by: what they made of it is computed anew.",
+    "One row per record that a replay replaced, with the columns by which the models find the rows to compute again.",
     _columns(
         *_RECORD_KEY,
-        ("record_index", "int", "place of the record in the message's body, as it was"),
+        ("record_index", "int", "position of the record in the message's body, before"),
         ("store_time", "timestamp", "when the broker stored the trace message, UTC"),
-        ("record_type", "string", "as it was"),
-        ("event_time", "timestamp", "as it was, UTC"),
-        ("group_name", "string", "as it was"),
-        ("topic", "string", "as it was"),
-        ("msg_id", "string", "as it was"),
-        ("request_id", "string", "as it was"),
-        ("offset_msg_id", "string", "as it was"),
-        ("cost_ms", "double", "as it was"),
-        ("decoder_version", "string", "version of the decoder that had made the record"),
-        ("change_seq", "bigint", "number of the commit to lake.events.trace_records that replaced it"),
+        ("record_type", "string", "before the replay"),
+        ("event_time", "timestamp", "before the replay, UTC"),
+        ("group_name", "string", "before the replay"),
+        ("topic", "string", "before the replay"),
+        ("msg_id", "string", "before the replay"),
+        ("request_id", "string", "before the replay"),
+        ("offset_msg_id", "string", "before the replay"),
+        ("cost_ms", "double", "before the replay"),
+        ("decoder_version", "string", "version of the decoder that had written the record"),
+        ("change_seq", "bigint", "change_seq of the commit to lake.events.trace_records that replaced it"),
     ),
     partitioned_by="days(store_time)",
 )
 
 PUBLICATIONS = Table(
     "ops.publications",
-    "One row a table of a publication of the marts; what a crash left unfinished is rolled forward from here.",
+    "One row per table of a publication of the marts; a publication that a crash interrupted is rolled forward.",
     _columns(
         ("publication_id", "string", "one publication of all marts"),
         ("table_name", "string", "table, without the catalog"),
-        ("branch", "string", "branch that holds what is published"),
+        ("branch", "string", "branch that is published"),
         ("snapshot_id", "bigint", "the branch's head"),
         ("change_seq_to", "bigint", "last change_seq of events that the publication contains"),
-        ("created_at", "timestamp", "when the tests had passed, UTC"),
-        ("published_at", "timestamp", "when all tables of the publication were on main; NULL until then"),
+        ("created_at", "timestamp", "when all tests had passed, UTC"),
+        (
+            "published_at",
+            "timestamp",
+            "when all tables of the publication were on main, UTC; NULL until then",
+        ),
     ),
 )
 
 CHECK_RESULTS = Table(
     "ops.check_results",
-    "One row an evaluation of a check for an entity; of a check that found no entity, one row without one.",
+    "One row per evaluation of a check for an entity; one row without an entity if the check found none.",
     _columns(
         ("check", "string", "name of the check, as in docs/checks.md"),
-        ("table", "string", "table that is judged, without the catalog"),
-        ("partition", "string", "part of it that is judged, such as a span of time; NULL: all of it"),
+        ("table", "string", "table that is checked, without the catalog"),
+        ("partition", "string", "part of the table that is checked, such as a time range; NULL: all of it"),
         (
             "entity",
             "string",
-            "cluster, topic, group, queue or test that is judged; NULL: the table as a whole",
+            "cluster, topic, group, queue or test that is checked; NULL: the whole table",
         ),
-        ("class", "string", "integrity (stops a publication), messaging or freshness"),
-        ("severity", "string", "critical, warning or info: what a failure is"),
-        ("value", "double", "what was measured; NULL where it could not be"),
-        ("threshold", "double", "the limit that it was held against"),
-        ("passed", "boolean", "NULL where nothing could be said, as of a test that dbt skipped"),
-        ("detail", "string", "the value in words, or why there is none"),
-        ("owner", "string", "who looks after the check"),
-        ("runbook", "string", "what to do when it fails"),
-        ("run", "string", "run that evaluated it"),
-        ("evaluated_at", "timestamp", "when, UTC"),
+        ("class", "string", "integrity (blocks a publication), messaging or freshness"),
+        ("severity", "string", "severity of a failure: critical, warning or info"),
+        ("value", "double", "measured value; NULL if it could not be measured"),
+        ("threshold", "double", "the limit of the value"),
+        ("passed", "boolean", "NULL if unknown, such as for a test that dbt skipped"),
+        ("detail", "string", "the value in words, or why it is missing"),
+        ("owner", "string", "owner of the check"),
+        ("runbook", "string", "what to do if the check fails"),
+        ("run", "string", "run id of the evaluation"),
+        ("evaluated_at", "timestamp", "when it was evaluated, UTC"),
     ),
     partitioned_by="days(evaluated_at)",
 )
 
 ALERTS = Table(
     "ops.alerts",
-    "One row a fault: an alert from when its check first failed for an entity until it passed again.",
+    "One row per alert: from the first failure of a check for an entity until it passes again.",
     _columns(
-        ("identity", "string", "<environment>:<table>:<check>[:<entity>]; at most one alert of it is open"),
-        ("environment", "string", "of the settings"),
-        ("table", "string", "table that the check judges, without the catalog"),
+        (
+            "identity",
+            "string",
+            "<environment>:<table>:<check>[:<entity>]; at most one alert of an identity is open",
+        ),
+        ("environment", "string", "environment in the settings"),
+        ("table", "string", "table that is checked, without the catalog"),
         ("check", "string", "name of the check, as in docs/checks.md"),
-        ("entity", "string", "cluster, topic, group, queue, test or task; NULL: the table as a whole"),
+        ("entity", "string", "cluster, topic, group, queue, test or task; NULL: the whole table"),
         ("class", "string", "integrity, messaging or freshness"),
         ("severity", "string", "critical, warning or info"),
-        ("route", "string", "pipeline or messaging: who is told"),
-        ("owner", "string", "who looks after the check"),
-        ("runbook_url", "string", "what to do"),
-        ("summary", "string", "the title: what is wrong, where, and the value against the limit"),
-        ("description", "string", "what the newest evaluation found"),
+        ("route", "string", "pipeline or messaging: who is notified"),
+        ("owner", "string", "owner of the check"),
+        ("runbook_url", "string", "link to the runbook"),
+        ("summary", "string", "the title: what is wrong, where, the value and the limit"),
+        ("description", "string", "detail of the newest evaluation"),
         ("state", "string", "open or resolved"),
         ("first_failed_at", "timestamp", "when the check first failed, UTC"),
-        ("last_seen_at", "timestamp", "newest evaluation that failed, UTC"),
-        ("resolved_at", "timestamp", "when it passed again or was no more, UTC; NULL while open"),
-        ("resolution", "string", "passed, or retired: the entity is no longer there to be judged"),
+        ("last_seen_at", "timestamp", "newest failed evaluation, UTC"),
+        ("resolved_at", "timestamp", "when it passed again or was retired, UTC; NULL while open"),
+        ("resolution", "string", "passed, or retired: the entity no longer exists"),
         (
             "announced",
             "boolean",
-            "people are told, or will be; false while a maintenance window holds it back",
+            "people are or will be notified; false while a maintenance window silences it",
         ),
-        ("opened_sent_to", "array<string>", "sinks that have taken the alert"),
-        ("resolved_sent_to", "array<string>", "sinks that have taken the end of it"),
-        ("next_attempt_at", "timestamp", "until then one run alone delivers it, UTC"),
+        ("opened_sent_to", "array<string>", "sinks that have accepted the alert"),
+        ("resolved_sent_to", "array<string>", "sinks that have accepted its resolution"),
+        ("next_attempt_at", "timestamp", "until then only one run delivers it, UTC"),
         (
             "value",
             "double",
-            "what the newest failure measured, in the unit of the check's limit; NULL: it could not be",
+            "value of the newest failure, in the unit of the limit; NULL if it could not be measured",
         ),
-        ("threshold", "double", "the limit that it was held against"),
+        ("threshold", "double", "the limit of the value"),
     ),
-    # pyiceberg would try a refused commit again over whatever came between; spark_jobs/alerts/store.py reads anew.
+    # Otherwise pyiceberg would retry a conflicting commit on top of the other one; spark_jobs/alerts/store.py reads again.
     properties=(("commit.retry.num-retries", "0"),),
 )
 
 RETENTION = Table(
     "ops.retention",
-    "One row a time that old rows were dropped from a table: what is older is gone, and nothing else is.",
+    "One row per deletion of old rows of a table by retention: all rows of an earlier time are deleted, and no others.",
     _columns(
         ("table_name", "string", "table, without the catalog"),
-        ("before", "timestamp", "rows of an earlier time were dropped, UTC; booked before they are"),
-        ("row_count", "bigint", "how many there were"),
-        ("dropped_at", "timestamp", "when, UTC"),
-        ("run_id", "string", "maintenance that dropped them"),
+        ("before", "timestamp", "rows of an earlier time are deleted, UTC; recorded before the deletion"),
+        ("row_count", "bigint", "number of rows"),
+        ("dropped_at", "timestamp", "when they were deleted, UTC"),
+        ("run_id", "string", "run id of the maintenance that deleted them"),
     ),
 )
 
 ERASURES = Table(
     "ops.erasures",
-    "One row an erasure: a rule that every later extraction obeys. What was erased is not here, only its salted hash.",
+    "One row per erasure: a rule that every later extraction applies. It contains a salted hash, not the erased text.",
     _columns(
         ("cluster", "string", "cluster"),
         ("kind", "string", "key, group or msg_id"),
-        ("salt", "string", "stands before the text in the hash"),
+        ("salt", "string", "prefix of the text in the hash"),
         ("digest", "string", "SHA-256 of salt and text, hexadecimal"),
-        ("requested_at", "timestamp", "when it was asked for, UTC"),
-        ("completed_at", "timestamp", "when no live snapshot held it any more, UTC; NULL until then"),
-        ("messages", "bigint", "messages of raw that were rewritten"),
-        ("records", "bigint", "records that were taken out of them"),
-        ("run_id", "string", "job that erased it"),
+        ("requested_at", "timestamp", "when it was requested, UTC"),
+        ("completed_at", "timestamp", "when no live snapshot contained it any more, UTC; NULL until then"),
+        ("messages", "bigint", "number of messages of raw that were rewritten"),
+        ("records", "bigint", "number of records that were removed from them"),
+        ("run_id", "string", "run id of the erasure"),
     ),
 )
 
 MAINTENANCE_WINDOWS = Table(
     "ops.maintenance_windows",
-    "One row a check whose new alerts a job holds back while others wait for it.",
+    "One row per check whose new alerts a job silences while other jobs wait for it.",
     _columns(
-        ("window_id", "string", "one for each time that a job keeps others waiting"),
-        ("starts_at", "timestamp", "when the job began, UTC"),
+        ("window_id", "string", "id of the window; its rows have the same one"),
+        ("starts_at", "timestamp", "when the job started, UTC"),
         (
             "ends_at",
             "timestamp",
-            "a while after it ended, UTC; until then when it must have, however it dies",
+            "some time after the job ended, UTC; before that, the latest time at which it can end",
         ),
-        ("match", "string", "pattern (*, ?) of the identities that are held back"),
-        ("run_id", "string", "the job's"),
+        ("match", "string", "pattern (*, ?) of the silenced identities"),
+        ("run_id", "string", "run id of the job"),
     ),
 )
 
@@ -318,7 +329,7 @@ def _definition(column: Column) -> str:
 
 
 def create_statement(table: Table) -> str:
-    """The `create table if not exists` of a table."""
+    """The statement `create table if not exists` for a table."""
     columns = ",\n  ".join(map(_definition, table.columns))
     properties = dict(table.properties) | {"format-version": "2"}
     listed = ", ".join(f"'{k}'='{v}'" for k, v in sorted(properties.items()))
@@ -331,13 +342,13 @@ def create_statement(table: Table) -> str:
 
 
 def ensure(spark: SparkSession) -> None:
-    """Create the namespaces and tables that are not there yet, and the columns that a table of an earlier version lacks."""
+    """Create missing namespaces and tables, and add missing columns to tables of earlier versions."""
     for namespace in NAMESPACES:
         spark.sql(f"create namespace if not exists lake.{namespace}")
     for table in ALL:
         if spark.catalog.tableExists(table.full_name):
-            there = spark.table(table.full_name).columns
-            if missing := [column for column in table.columns if column.name not in there]:
+            existing = spark.table(table.full_name).columns
+            if missing := [column for column in table.columns if column.name not in existing]:
                 spark.sql(
                     f"alter table {table.full_name} add columns ({', '.join(map(_definition, missing))})"
                 )

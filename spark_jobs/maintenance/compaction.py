@@ -14,10 +14,9 @@ from pyspark.sql import SparkSession
 
 from spark_jobs.lake import catalog, publish
 from spark_jobs.lake.offsets import RUN_ID
-from spark_jobs.lake.session import CATALOG
 from spark_jobs.lake.tables import Column, Table
 from spark_jobs.maintenance.state import MB, SMALL
-from spark_jobs.settings import Settings, TablePolicy
+from spark_jobs.settings import CATALOG, Settings, TablePolicy
 
 
 @dataclass(frozen=True)
@@ -94,10 +93,9 @@ def carry_offsets(spark: SparkSession, settings: Settings, name: str, run_id: st
             carried = snapshot.summary.additional_properties if snapshot and snapshot.summary else {}
             if snapshot is None or committed.items() <= carried.items():
                 return
-            with publish.branch(spark, table, "carry", snapshot.snapshot_id) as branch:
+            with publish.write_audit_publish(spark, table, "carry", snapshot.snapshot_id) as branch:
                 nothing = spark.table(table.full_name).limit(0)
                 publish.append(nothing, table, branch, committed | {RUN_ID: run_id})
-                publish.fast_forward(spark, table.full_name, branch)
 
 
 def _table(spark: SparkSession, name: str) -> Table:

@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from pyspark.sql import SparkSession
 
 from spark_jobs.lake import publish
-from spark_jobs.lake.session import CATALOG
 from spark_jobs.maintenance.state import State
+from spark_jobs.settings import CATALOG
 
 # Every commit writes a metadata file; by default Iceberg keeps all of them.
 METADATA = {

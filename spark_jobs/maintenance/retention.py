@@ -9,9 +9,8 @@ from pyspark.sql import SparkSession
 
 from spark_jobs.lake import catalog, publish
 from spark_jobs.lake.offsets import RUN_ID, read_offsets, rows_in
-from spark_jobs.lake.session import CATALOG
 from spark_jobs.lake.tables import ALL, EVENTS, RAW, RETENTION
-from spark_jobs.settings import Settings, TablePolicy
+from spark_jobs.settings import CATALOG, Settings, TablePolicy
 from spark_jobs.trace.merge import pending
 
 
@@ -67,11 +66,10 @@ def drop_old_rows(
         _raise_if_unmerged(spark, settings, old)
     properties = catalog.trace_properties(settings, name) | {RUN_ID: run_id}
     _record_retention(spark, name, before, rows, now, run_id)
-    with publish.branch(spark, table, "retention", head) as branch:
+    with publish.write_audit_publish(spark, table, "retention", head) as branch:
         spark.sql(f"delete from {CATALOG}.{name}.branch_{branch} where {old}")
         # A delete of whole files takes no snapshot properties.
         publish.append(spark.table(table.full_name).limit(0), table, branch, properties)
-        publish.fast_forward(spark, table.full_name, branch)
     return Dropped(before, rows)
 
 

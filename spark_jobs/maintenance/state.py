@@ -11,8 +11,7 @@ from pyspark.sql import functions as F
 
 from spark_jobs.lake import catalog
 from spark_jobs.lake.publish import made_at
-from spark_jobs.lake.session import CATALOG
-from spark_jobs.settings import Settings, TablePolicy
+from spark_jobs.settings import CATALOG, Settings, TablePolicy
 
 MB = 1024 * 1024
 # Iceberg's default: a file below this share of the target size is small.

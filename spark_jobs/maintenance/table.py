@@ -8,12 +8,11 @@ from datetime import datetime, timedelta
 from pyspark.sql import SparkSession
 
 from spark_jobs.lake import publish
-from spark_jobs.lake.session import CATALOG
 from spark_jobs.maintenance import compaction, expiry
 from spark_jobs.maintenance.compaction import Compacted
 from spark_jobs.maintenance.retention import Dropped, drop_old_rows
 from spark_jobs.maintenance.state import State, state_of
-from spark_jobs.settings import Settings, TablePolicy
+from spark_jobs.settings import CATALOG, Settings, TablePolicy
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from pyiceberg.table.snapshots import ancestors_of
 from pyspark.sql import SparkSession
 
 from spark_jobs.lake import publish
-from spark_jobs.lake.session import CATALOG
+from spark_jobs.settings import CATALOG
 
 PREFIX = "build_"
 # The namespaces of audited tables, and the one of the tables that exist during one run only.

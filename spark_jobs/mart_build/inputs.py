@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from spark_jobs.lake.catalog import newest_summary
+from spark_jobs.lake.catalog import trace_properties
 from spark_jobs.lake.offsets import RUN_ID, CommittedOffsets, watermarks
 from spark_jobs.settings import PROJECT, Limits, Settings
 
@@ -47,7 +47,7 @@ class Published:
     @classmethod
     def of(cls, settings: Settings) -> Published | None:
         """Read from main of the marts; None before the first publication."""
-        summary = newest_summary(settings, _ONE_OF_THE_MARTS, DEFINITIONS)
+        summary = trace_properties(settings, _ONE_OF_THE_MARTS, DEFINITIONS)
         if not summary:
             return None
         return cls(int(summary[CHANGE_SEQ_TO]), json.loads(summary[WATERMARKS]), summary[DEFINITIONS])

@@ -13,9 +13,9 @@ from pyiceberg.catalog import Catalog
 from pyspark.sql import Row, SparkSession
 
 from spark_jobs.lake.publish import AuditError, PublishConflictError, fast_forward
-from spark_jobs.lake.session import CATALOG
 from spark_jobs.lake.tables import PUBLICATIONS
 from spark_jobs.mart_build import branches
+from spark_jobs.settings import CATALOG
 
 
 def publish(

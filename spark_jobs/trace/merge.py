@@ -127,14 +127,13 @@ def merge(
     change_seq = events.change_seq + (1 if parts else 0)
     properties = {OFFSETS: to_json(raw), CHANGE_SEQ: str(change_seq), RUN_ID: run_id}
     batch = rows_of(messages, limits, change_seq)
-    with publish.branch(spark, EVENTS, "merge", events.head) as branch:
+    with publish.write_audit_publish(spark, EVENTS, "merge", events.head) as branch:
         if parts:
             _insert(spark, batch, branch, parts, properties)
             records = _audit(spark, messages, branch, ranges)
         else:
             publish.append(batch, EVENTS, branch, properties)
             records = 0
-        publish.fast_forward(spark, EVENTS.full_name, branch)
     return records
 
 

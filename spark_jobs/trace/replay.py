@@ -98,10 +98,9 @@ def replay(
         parts = parts_of(changed.withColumn("store_time", F.expr(f"timestamp '{start}'")))
         _record_replaced(spark, before, change_seq)
         properties = {OFFSETS: to_json(events.positions), CHANGE_SEQ: str(change_seq), RUN_ID: run_id}
-        with publish.branch(spark, EVENTS, "replay", events.head) as branch:
+        with publish.write_audit_publish(spark, EVENTS, "replay", events.head) as branch:
             _replace(spark, before, new.join(changed, MESSAGE_KEY, "left_semi"), parts, branch, properties)
             _audit(messages, publish.on_branch(spark, EVENTS, branch).where(_stored(start, end)), new)
-            publish.fast_forward(spark, EVENTS.full_name, branch)
         return found
     finally:
         changed.unpersist()

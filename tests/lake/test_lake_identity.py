@@ -98,7 +98,7 @@ def test_another_lake_and_an_empty_catalog_are_refused(databases, tmp_path):
     assert ids[0] != ids[1]
     with pytest.raises(WrongLakeError, match=f"{ids[0]} is expected"):
         lake(at(first.home, second.catalog_uri, warehouse=second.warehouse))
-    with pytest.raises(WrongLakeError, match="holds no lake"):
+    with pytest.raises(WrongLakeError, match="contains no lake"):
         lake(at(first.home, databases("three")))
     with pytest.raises(WrongLakeError, match=r"is expected there \(setting catalog.lake_id\)"):
         lake(at(tmp_path / "fresh", first.catalog_uri, warehouse=first.warehouse, lake_id=ids[1]))

@@ -221,6 +221,7 @@ class JavaClient:
 def main() -> None:
     import jpype
 
+    from sandbox.releases import NEWEST
     from spark_jobs.lake import jars
 
     namesrv, folder = sys.argv[1:]
@@ -231,7 +232,7 @@ def main() -> None:
         "-Xmx256m",
         "-XX:TieredStopAtLevel=1",
     ]
-    jpype.startJVM(*options, classpath=[str(jar) for jar in jars.jars(jars.ROCKETMQ)], convertStrings=False)
+    jpype.startJVM(*options, classpath=[str(jar) for jar in jars.jars(NEWEST.ivy_file)], convertStrings=False)
     client = JavaClient(namesrv)
     results = [getattr(client, command.pop("do"))(**command) for command in json.load(sys.stdin)]
     print(MARK + json.dumps(results), flush=True)
