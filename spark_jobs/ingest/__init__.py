@@ -1,1 +1,1 @@
-"""Exactly-once ingestion: positions in the source, the plan of a run, and publishing it."""
+"""Exactly-once ingestion: plan a run from the committed offsets, read it, publish it."""

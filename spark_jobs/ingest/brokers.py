@@ -15,7 +15,7 @@ from spark_jobs.settings import Cluster, Extract
 
 def options(cluster: Cluster, extract: Extract) -> dict[str, str]:
     """The options of the data source `rocketmq` for a cluster, without topic and offsets."""
-    given: dict[str, str | None] = {
+    values: dict[str, str | None] = {
         "cluster": cluster.name,
         "namesrv": ";".join(cluster.namesrv),
         "maxOffsetsPerPartition": str(extract.max_offsets_per_partition),
@@ -24,13 +24,13 @@ def options(cluster: Cluster, extract: Extract) -> dict[str, str]:
         "consumerGroup": cluster.consumer_group,
     }
     if cluster.tls:
-        given |= {
+        values |= {
             "tls": "true" if cluster.tls.verify else "insecure",
             "tlsCaFile": cluster.tls.ca_file,
             "tlsCertFile": cluster.tls.cert_file,
             "tlsKeyFile": cluster.tls.key_file,
         }
-    return {name: value for name, value in given.items() if value is not None}
+    return {name: value for name, value in values.items() if value is not None}
 
 
 class TopicSource:
@@ -40,13 +40,13 @@ class TopicSource:
     """
 
     def __init__(self, cluster: Cluster, extract: Extract, credentials: Credentials | None = None):
-        """Open no connection yet; without `credentials` those of `cluster.credentials_env` are used.
+        """Open no connection; without `credentials` those of `cluster.credentials_env` are used.
 
         Raises:
             ValueError: a secret or a TLS file is missing.
         """
         self._cluster = cluster.name
-        topic = cluster.topics[0]  # the options need one topic; the client reads them all
+        topic = cluster.topics[0]  # the options require one; the client reads any
         self._client = Options.parse({**options(cluster, extract), "topic": topic}).client(credentials)
         self._routes: dict[Queue, route.Queue] = {}
 

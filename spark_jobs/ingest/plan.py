@@ -9,9 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from spark_jobs.ingest.step import Bounds, Broker, Gap, QueueError, Step, step
+from spark_jobs.ingest.brokers import TopicSource
+from spark_jobs.ingest.step import Gap, QueueError, Step, step
 from spark_jobs.lake.offsets import Position, Positions, Queue, Range
+from spark_jobs.rocketmq.client import Bounds
+from spark_jobs.rocketmq.errors import RocketMQError
 from spark_jobs.settings import Cluster
+
+_ERRORS = (RocketMQError, QueueError)  # one queue fails, the others are planned
 
 
 @dataclass(frozen=True)
@@ -40,36 +45,33 @@ class Plan:
 
 
 def plan(
-    broker: Broker,
+    source: TopicSource,
     queues: Iterable[Queue],
     committed: Positions,
     planned_at: int,
     margin_ms: int,
     max_offsets: int,
-    expected_errors: tuple[type[Exception], ...],
 ) -> Plan:
     """Plan the queues, at most `max_offsets` messages in total (at least one per queue).
 
     Args:
-        broker: gives bounds and single messages.
+        source: returns bounds and single messages.
         queues: the queues in the route of the topics.
         committed: committed offsets of all clusters.
         planned_at: now, ms since 1970.
         margin_ms: how far behind `planned_at` a queue that was read to its end counts as complete.
         max_offsets: limit of messages in this run. Each queue gets an equal share, and what queues with
             fewer messages do not use.
-        expected_errors: what `broker` raises when a broker cannot be reached or rejects a request; the queue fails.
 
     A queue that has left the route, or fails, keeps its position: the watermark of its cluster does not advance
     until the failure is fixed.
     """
-    alone: tuple[type[Exception], ...] = (*expected_errors, QueueError)
     done = Plan(planned_at, positions=dict(committed))
     found: dict[Queue, Bounds] = {}
     for queue in sorted(set(queues)):
         try:
-            found[queue] = broker.bounds(queue)
-        except alone as error:
+            found[queue] = source.bounds(queue)
+        except _ERRORS as error:
             fail(done, queue, str(error))
     waiting = {
         queue: bounds.max_offset - max(bounds.min_offset, committed[queue].next if queue in committed else 0)
@@ -78,10 +80,9 @@ def plan(
     shares = _shares(waiting, max_offsets)
     for queue, bounds in found.items():
         try:
-            next_step = step(
-                broker, queue, bounds, committed.get(queue), planned_at, margin_ms, shares[queue]
-            )
-        except alone as error:
+            known = committed.get(queue)
+            next_step = step(source, queue, bounds, known, planned_at, margin_ms, shares[queue])
+        except _ERRORS as error:
             fail(done, queue, str(error))
             continue
         done.steps.append(next_step)
@@ -136,7 +137,7 @@ def watch(done: Plan, cluster: Cluster, routed: set[str]) -> None:
             done.positions[queue] = replace(position, retired=True)
         elif queue.trace_topic in routed:
             done.failures[str(queue)] = (
-                f"queue {queue}: the topic's route has it no more, so the watermark of the cluster stands still. "
-                "Start its broker; if it was taken out for good, take the topic out of the settings for one run, "
+                f"queue {queue}: it is no longer in the topic's route, so the watermark of the cluster does not advance. "
+                "Start its broker; if the broker was removed permanently, remove the topic from the settings for one run, "
                 "which retires its queues"
             )

@@ -6,7 +6,7 @@ import json
 import re
 import time
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from datetime import UTC, datetime
 from functools import reduce
 
@@ -56,15 +56,15 @@ def _offset_map(values: dict[Queue, int]) -> str:
 
 @dataclass(frozen=True)
 class Stored:
-    """What was written for one queue: messages, and their size in the broker's store."""
+    """Number of messages that were written for one queue, and their size in the broker's store, bytes."""
 
     messages: int
-    size: int  # bytes, as the broker stores the messages
+    size: int
 
 
 @dataclass(frozen=True)
 class Written:
-    """What one publication wrote; `seconds` is the time for reading and writing."""
+    """What one publication wrote; `seconds` is the time that reading and writing took."""
 
     queues: dict[Queue, Stored]
     seconds: float
@@ -116,11 +116,10 @@ def _audit(spark: SparkSession, branch: str, plan: Plan) -> dict[Queue, Stored]:
     ranges = plan.ranges
     if not ranges:
         return {}
-    keys = ["cluster", "trace_topic", "broker", "queue_id"]
     found = {
-        Queue(*[row[k] for k in keys]): row
+        Queue(row.cluster, row.trace_topic, row.broker, row.queue_id): row
         for row in rows_in(publish.on_branch(spark, RAW, branch), ranges)
-        .groupBy(*keys)
+        .groupBy("cluster", "trace_topic", "broker", "queue_id")
         .agg(
             F.count("*").alias("rows"),
             F.countDistinct("queue_offset").alias("offsets"),
@@ -135,9 +134,9 @@ def _audit(spark: SparkSession, branch: str, plan: Plan) -> dict[Queue, Stored]:
     for each in ranges:
         row, planned, position = found.get(each.queue), each.end - each.start, plan.positions[each.queue]
         if row is None or row.rows != planned or row.offsets != planned:
-            there = f"{row.rows} rows of {row.offsets} offsets" if row else "nothing"
+            written = f"{row.rows} rows of {row.offsets} offsets" if row else "nothing"
             wrong.append(
-                f"queue {each.queue}: {planned} offsets from {each.start} were planned, {there} was written"
+                f"queue {each.queue}: {planned} offsets from {each.start} were planned, {written} was written"
             )
         elif (row["last"].ms or 0, row["last"].crc) != (position.store_time or 0, position.crc):
             wrong.append(
@@ -153,22 +152,14 @@ def _audit(spark: SparkSession, branch: str, plan: Plan) -> dict[Queue, Stored]:
 def _record_gaps(spark: SparkSession, gaps: list[Gap], detected_at: int, run_id: str) -> None:
     """Merge the gaps by queue and offset before the publish, so that a retry after a crash does not duplicate a gap."""
 
-    def time(ms: int | None) -> datetime | None:
+    def utc(ms: int | None) -> datetime | None:
         return None if ms is None else datetime.fromtimestamp(ms / 1000, UTC)
 
-    rows = [
-        (
-            *(
-                g.missing.queue.cluster,
-                g.missing.queue.trace_topic,
-                g.missing.queue.broker,
-                g.missing.queue.queue_id,
-            ),
-            *(g.missing.epoch, g.missing.start, g.missing.end, time(g.from_time), time(g.to_time)),
-            *(time(detected_at), run_id),
-        )
-        for g in gaps
-    ]
+    rows = []
+    for gap in gaps:
+        offsets = (gap.missing.epoch, gap.missing.start, gap.missing.end)
+        times = (utc(gap.from_time), utc(gap.to_time), utc(detected_at))
+        rows.append((*astuple(gap.missing.queue), *offsets, *times, run_id))
     spark.createDataFrame(rows, INGEST_GAPS.schema).createOrReplaceTempView("found_gaps")
     key = ("cluster", "trace_topic", "broker", "queue_id", "epoch", "from_offset")
     spark.sql(

@@ -5,15 +5,22 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
 from spark_jobs.ingest.plan import Plan
 from spark_jobs.ingest.raw import Stored, Written
-from spark_jobs.ingest.reextract import RangeAgain
+from spark_jobs.ingest.reextract import ReextractRange
 from spark_jobs.lake.offsets import Queue
 from spark_jobs.trace.replay import Replayed
 
 _console = Console(stderr=True, width=140)
+
+
+def _table(title: str, first: str, *others: str) -> Table:
+    """A table whose first column is text and whose others are numbers."""
+    return Table(
+        first, *(Column(name, justify="right") for name in others), title=title, title_justify="left"
+    )
 
 
 def planned(plan: Plan) -> None:
@@ -34,9 +41,7 @@ def left_out(queue: Queue, why: str) -> None:
 
 def extracted(plan: Plan, written: Written, seconds: float) -> None:
     """Print one line per queue (what was read, the lag, complete to), then the totals."""
-    table = Table(title="extracted", title_justify="left")
-    for heading in ("queue", "from", "to", "messages", "MB", "lag", "complete to (UTC)"):
-        table.add_column(heading, justify="left" if heading == "queue" else "right")
+    table = _table("extracted", "queue", "from", "to", "messages", "MB", "lag", "complete to (UTC)")
     for step in plan.steps:
         stored = written.queues.get(step.range.queue, Stored(0, 0))
         complete_to = datetime.fromtimestamp(step.position.complete_to / 1000, UTC)
@@ -73,10 +78,9 @@ def merged(records: int, seconds: float) -> None:
 
 
 def dropped(before: datetime) -> None:
-    """Print that part of the requested time is past its retention."""
+    """Print that retention has deleted part of the requested time."""
     _console.print(
-        f"[bold yellow]dropped[/] what was stored before {before} UTC is past its retention "
-        "(lake.ops.retention) and is left out",
+        f"[bold yellow]deleted by retention[/] messages stored before {before} UTC are left out (lake.ops.retention)",
         highlight=False,
     )
 
@@ -110,23 +114,21 @@ def cluster_failed(cluster: str, error: Exception) -> None:
     _console.print(f"[bold red]failed[/] cluster {cluster}: {why}", highlight=False)
 
 
-def reextracted(done: list[RangeAgain], dry_run: bool) -> None:
+def reextracted(done: list[ReextractRange], dry_run: bool) -> None:
     """Print one line per queue of what was read again, or would be."""
     if not done:
-        _console.print("the brokers have nothing of what was asked for: nothing to read again")
+        _console.print("the brokers have no message of the request: nothing to read again")
         return
-    table = Table(title="would be read again" if dry_run else "read again", title_justify="left")
-    for heading in ("queue", "asked from", "asked to", "from", "to", "messages", "in raw before"):
-        table.add_column(heading, justify="left" if heading == "queue" else "right")
+    title = "would be read again" if dry_run else "read again"
+    table = _table(
+        title, "queue", "requested from", "requested to", "from", "to", "messages", "in raw before"
+    )
     for each in done:
-        table.add_row(
-            str(each.range.queue),
-            *(str(each.asked_start), str(each.asked_end), str(each.range.start), str(each.range.end)),
-            *(str(each.range.end - each.range.start), str(each.before)),
-        )
+        first, end = each.range.start, each.range.end
+        numbers = (each.requested_start, each.requested_end, first, end, end - first, each.rows_before)
+        table.add_row(str(each.range.queue), *map(str, numbers))
     _console.print(table)
     _console.print(
-        "offsets that were asked for and stand in no line are no longer on the broker, or not read yet: "
-        "what raw has of them stays",
+        "requested offsets that are in no row are no longer on the broker, or were never read: raw keeps their rows",
         highlight=False,
     )

@@ -40,7 +40,6 @@ def planned(cluster: Cluster, settings: Settings, before: Positions) -> Plan:
             planned_at=int(time.time() * 1000),
             margin_ms=settings.extract.margin_seconds * 1000,
             max_offsets=settings.extract.max_offsets_per_run,
-            expected_errors=(RocketMQError,),
         )
     found.failures.update({f"{cluster.name}/{topic}": why for topic, why in unreachable.items()})
     watch(found, cluster, set(cluster.topics) - set(unreachable))

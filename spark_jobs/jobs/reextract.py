@@ -22,12 +22,12 @@ from spark_jobs.erasure.rules import rules_of
 from spark_jobs.ingest import raw, report
 from spark_jobs.ingest.brokers import TopicSource
 from spark_jobs.ingest.reextract import (
-    RangeAgain,
+    ReextractRange,
     ReextractRequest,
     as_plan,
-    counted,
-    planned,
+    plan_reextract,
     replace_in_raw,
+    with_row_counts,
 )
 from spark_jobs.jobs.replay import WAITING, moment, replay_messages
 from spark_jobs.jobs.run import job_parser, raise_if_fatal, report_failure, run_job
@@ -45,8 +45,8 @@ def reextract(
     request: ReextractRequest,
     run_id: str,
     dry_run: bool,
-) -> list[RangeAgain]:
-    """Plan, read, audit and publish once, in raw only; return the ranges that were read again, or would be.
+) -> list[ReextractRange]:
+    """Plan, read, audit and publish once, in raw only; return what was read again, or would be.
 
     Raises:
         RocketMQError, QueueError: a broker cannot be queried; nothing is changed.
@@ -58,8 +58,8 @@ def reextract(
         return []  # nothing was ever read
     with TopicSource(cluster, settings.extract) as source:
         queues = [queue for topic in cluster.topics for queue in source.queues(topic)]
-        again = planned(source, queues, committed.positions, request)
-    again = counted(spark, again, committed.head)
+        again = plan_reextract(source, queues, committed.positions, asked)
+    again = with_row_counts(spark, again, committed.head)
     if again and not dry_run:
         plan = as_plan(again, committed, int(time.time() * 1000))
         rows = raw.read(spark, cluster, plan, settings, run_id)

@@ -9,6 +9,7 @@ import pytest
 from spark_jobs.ingest.plan import Plan, plan, watch, without
 from spark_jobs.lake.offsets import Position, Queue, watermarks
 from spark_jobs.rocketmq.client import Bounds
+from spark_jobs.rocketmq.errors import RocketMQError
 from spark_jobs.settings import Cluster
 
 A, B = Queue("c", "t", "a", 0), Queue("c", "t", "b", 0)
@@ -33,7 +34,7 @@ class Log:
     from_master: bool = True
 
 
-class Away(Exception):
+class Away(RocketMQError):
     pass
 
 
@@ -57,7 +58,7 @@ class Brokers:
 
 
 def planned(logs: dict[Queue, Log], committed=None, max_offsets: int = 10**6, queues=(A, B)) -> Plan:
-    return plan(Brokers(logs), queues, committed or {}, NOW, MARGIN, max_offsets, (Away,))
+    return plan(Brokers(logs), queues, committed or {}, NOW, MARGIN, max_offsets)
 
 
 def ranges(done: Plan) -> dict[Queue, tuple[int, int]]:
@@ -117,7 +118,7 @@ def test_exactly_at_the_edge_is_no_gap():
     ("log", "what"),
     [
         (Log(0, 10, life=1), "read up to offset 19, but the broker ends at 9"),
-        (Log(0, 99, life=1), "the message at offset 19 is another one"),
+        (Log(0, 99, life=1), "the message at offset 19 is a different one"),
         (Log(50, 99, life=1, time_of_zero=-49), "was stored before the one at 19"),
     ],
     ids=["shorter", "grown past the resume point", "grown, and its beginning expired"],
@@ -138,7 +139,7 @@ def test_positions_rebuilt_from_rows_know_no_physical_offset():
 
 def test_a_broker_that_is_away_fails_its_queue_alone_and_holds_the_watermark():
     before = planned({A: Log(0, 20), B: Log(0, 3)}).positions
-    later = plan(Brokers({A: Log(0, 30)}), (A, B), before, NOW + 60_000, MARGIN, 10**6, (Away,))
+    later = plan(Brokers({A: Log(0, 30)}), (A, B), before, NOW + 60_000, MARGIN, 10**6)
     assert ranges(later) == {A: (20, 30)}
     assert "away" in later.failures[str(B)]
     assert watermarks(before) == {"c": NOW - MARGIN}
@@ -186,14 +187,14 @@ def test_a_gap_up_to_the_end_of_a_queue_lasts_until_it_was_found():
 
 def watched(topics: list[str], queues) -> Plan:
     before = planned({A: Log(0, 20), B: Log(0, 3)}).positions
-    done = plan(Brokers({A: Log(0, 30)}), queues, before, NOW + 60_000, MARGIN, 10**6, (Away,))
+    done = plan(Brokers({A: Log(0, 30)}), queues, before, NOW + 60_000, MARGIN, 10**6)
     watch(done, Cluster(name="c", namesrv=["h:1"], trace_topics=topics), set(topics))
     return done
 
 
 def test_a_queue_that_the_route_has_no_more_is_a_failure():
     done = watched(["t"], [A])
-    assert "the topic's route has it no more" in done.failures[str(B)]
+    assert "no longer in the topic's route" in done.failures[str(B)]
     assert watermarks(done.positions) == {"c": NOW - MARGIN}
 
 
@@ -202,7 +203,7 @@ def test_a_topic_that_is_not_configured_any_more_holds_no_watermark_back():
     assert done.failures == {}
     assert all(position.retired for position in done.positions.values())
     assert watermarks(done.positions) == {}
-    back = plan(Brokers({A: Log(0, 30)}), [A], done.positions, NOW, MARGIN, 10**6, (Away,))
+    back = plan(Brokers({A: Log(0, 30)}), [A], done.positions, NOW, MARGIN, 10**6)
     assert not back.positions[A].retired
 
 

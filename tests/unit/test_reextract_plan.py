@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from spark_jobs.ingest.reextract import ReextractRequest, planned
+from spark_jobs.ingest.reextract import ReextractRequest, plan_reextract
 from spark_jobs.ingest.step import QueueError
 from spark_jobs.lake.offsets import Position, Queue
 from spark_jobs.rocketmq.client import Bounds
@@ -46,7 +46,7 @@ def read_to(next_offset: int, epoch: int = 0) -> Position:
 
 def ranges(asked: ReextractRequest, logs=None, positions=None) -> dict[Queue, tuple[int, int]]:
     logs = logs or {A: (0, 50), B: (0, 50)}
-    found = planned(Brokers(logs), list(logs), positions or {A: read_to(40), B: read_to(40)}, asked)
+    found = plan_reextract(Brokers(logs), list(logs), positions or {A: read_to(40), B: read_to(40)}, asked)
     return {each.range.queue: (each.range.start, each.range.end) for each in found}
 
 
@@ -69,15 +69,17 @@ def test_what_was_not_read_yet_is_left_to_the_extraction():
 
 
 def test_the_epoch_is_the_one_that_is_read_now():
-    (found,) = planned(Brokers({A: (0, 50)}), [A], {A: read_to(40, epoch=2)}, ReextractRequest(0, 9, A))
+    (found,) = plan_reextract(
+        Brokers({A: (0, 50)}), [A], {A: read_to(40, epoch=2)}, ReextractRequest(0, 9, A)
+    )
     assert found.range.epoch == 2
 
 
 def test_a_queue_that_was_made_anew_has_other_messages():
     with pytest.raises(QueueError, match="ingest-reset"):
-        planned(Brokers({A: (0, 50)}, life=1), [A], {A: read_to(40)}, ReextractRequest(0, 9, A))
+        plan_reextract(Brokers({A: (0, 50)}, life=1), [A], {A: read_to(40)}, ReextractRequest(0, 9, A))
 
 
 def test_a_queue_that_was_never_read_is_refused():
     with pytest.raises(ValueError, match="never read, or no broker has it; there are: c/t/a/0"):
-        planned(Brokers({A: (0, 50)}), [A], {A: read_to(40)}, ReextractRequest(0, 9, B))
+        plan_reextract(Brokers({A: (0, 50)}), [A], {A: read_to(40)}, ReextractRequest(0, 9, B))
