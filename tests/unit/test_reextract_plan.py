@@ -81,5 +81,5 @@ def test_a_queue_that_was_made_anew_has_other_messages():
 
 
 def test_a_queue_that_was_never_read_is_refused():
-    with pytest.raises(ValueError, match="never read, or no broker has it; there are: c/t/a/0"):
+    with pytest.raises(ValueError, match="never read, or no broker has it; known queues: c/t/a/0"):
         plan_reextract(Brokers({A: (0, 50)}), [A], {A: read_to(40)}, ReextractRequest(0, 9, B))
