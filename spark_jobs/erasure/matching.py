@@ -7,6 +7,8 @@ group `orders` does not match the topic `orders`. In any other piece of a body (
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
+from operator import or_
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
@@ -44,14 +46,8 @@ def in_any(
 ) -> Column:
     """Whether any word of a text matches a rule of the kinds; False for NULL."""
     words = F.split(text, '[\\x00-\\x20,:/%|"]+')
-    return (
-        F.lit(False)
-        if not rules
-        else _any(
-            *(in_text(rules, kind, text, charset) for kind in kinds),
-            _exists(words, [rule for rule in rules if rule.kind in kinds], charset),
-        )
-    )
+    of_kinds = _exists(words, [rule for rule in rules if rule.kind in kinds], charset)
+    return any_of(of_kinds, *(in_text(rules, kind, text, charset) for kind in kinds))
 
 
 def in_piece(rules: Sequence[Rule], piece: Column) -> Column:
@@ -64,37 +60,37 @@ def in_piece(rules: Sequence[Rule], piece: Column) -> Column:
     )
     every = F.sequence(F.lit(0), F.size(fields) - 1)
 
-    def stands(kind: Kind) -> Column:
+    def in_fields_of(kind: Kind) -> Column:
         literals = [
             literal
-            for name, places in _PLACES[kind].items()
-            for literal in (F.lit(name), F.array(*map(F.lit, places)).cast("array<int>"))
+            for name, positions in _POSITIONS[kind].items()
+            for literal in (F.lit(name), F.array(*map(F.lit, positions)).cast("array<int>"))
         ]
-        places = F.coalesce(F.try_element_at(F.create_map(*literals), shape), every)
-        return F.exists(places, lambda place: in_text(rules, kind, F.get(fields, place), BYTES))
+        positions = F.coalesce(F.try_element_at(F.create_map(*literals), shape), every)
+        return F.exists(positions, lambda at: in_text(rules, kind, F.get(fields, at), BYTES))
 
-    return _any(*map(stands, sorted({rule.kind for rule in rules})))
+    return any_of(*map(in_fields_of, sorted({rule.kind for rule in rules})))
 
 
 def in_record(rules: Sequence[Rule]) -> Column:
     """Whether a row of events matches a rule: by its columns, or by the bytes of an Invalid record."""
     columns = [in_text(rules, kind, F.col(name)) for kind, names in COLUMNS.items() for name in names]
-    return _any(*columns, in_any(rules, F.decode("raw", BYTES), BYTES))
+    return any_of(*columns, in_any(rules, F.decode("raw", BYTES), BYTES))
 
 
-def _places() -> dict[Kind, dict[str, list[int]]]:
+def _positions() -> dict[Kind, dict[str, list[int]]]:
     """Per kind, type and number of fields: the positions of the kind's fields in any layout; `…` marks layouts with type last."""
     found: dict[Kind, dict[str, list[int]]] = {kind: {} for kind in Kind}
     for kind, columns in COLUMNS.items():
         for layout in LAYOUTS:
             shape = f"{'… ' if layout.type_last else ''}{layout.record_type} {layout.count}"
-            places = [place for c in columns if (place := layout.position(c)) is not None]
+            positions = [at for column in columns if (at := layout.position(column)) is not None]
             known = found[kind].setdefault(shape, [])
-            known += [place for place in places if place not in known]
+            known += [at for at in positions if at not in known]
     return found
 
 
-_PLACES = _places()
+_POSITIONS = _positions()
 
 
 def _exists(tokens: Column, rules: Sequence[Rule], charset: str) -> Column:
@@ -104,19 +100,14 @@ def _exists(tokens: Column, rules: Sequence[Rule], charset: str) -> Column:
     for rule in rules:
         digests.setdefault(rule.salt, []).append(rule.digest)
 
-    def named(token: Column) -> Column:
-        return _any(
-            *(
-                F.sha2(F.concat(F.lit(salt).cast("binary"), F.encode(token, charset)), 256).isin(of_salt)
-                for salt, of_salt in digests.items()
-            )
-        )
+    def matches(token: Column) -> Column:
+        wire = F.encode(token, charset)
+        hashes = {salt: F.sha2(F.concat(F.lit(salt).cast("binary"), wire), 256) for salt in digests}
+        return any_of(*(hashes[salt].isin(of_salt) for salt, of_salt in digests.items()))
 
-    return F.coalesce(F.exists(tokens, named), F.lit(False))
+    return F.coalesce(F.exists(tokens, matches), F.lit(False))
 
 
-def _any(*conditions: Column) -> Column:
-    found = F.lit(False)
-    for condition in conditions:
-        found = found | condition
-    return found
+def any_of(*conditions: Column) -> Column:
+    """Whether any of the conditions is true; False for no conditions."""
+    return reduce(or_, conditions, F.lit(False))

@@ -45,7 +45,7 @@ def named(kind: Kind, text: str) -> str:
     """
     name = text.rpartition("%")[2] if kind is Kind.GROUP else text
     if not name or any(sign in name for sign in " ,\x01\x02"):
-        raise ValueError(f"{text!r} is no {kind.value}: it is empty, or holds a space or a comma")
+        raise ValueError(f"{text!r} is not a {kind.value}: it is empty, or contains a space or a comma")
     return name
 
 

@@ -13,7 +13,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from spark_jobs.erasure.bodies import ERASED, rewritten
-from spark_jobs.erasure.matching import COLUMNS, in_record, in_text
+from spark_jobs.erasure.matching import COLUMNS, any_of, in_record, in_text
 from spark_jobs.erasure.rules import Kind, Rule
 from spark_jobs.lake import catalog, publish
 from spark_jobs.lake.offsets import CHANGE_SEQ, OFFSETS, RUN_ID, read_offsets, to_json
@@ -55,7 +55,7 @@ class Found:
 def look_up(spark: SparkSession, settings: Settings, rule: Rule, text: str) -> Found:
     """Count what an erasure by the rule would remove; nothing is changed."""
     raw, events, ops = left(spark, settings, rule, text)
-    messages = rewritten(_holding(spark.table(RAW.full_name), rule, text), [rule]).where("is_rewritten")
+    messages = rewritten(_containing(spark.table(RAW.full_name), rule, text), [rule]).where("is_rewritten")
     records = spark.table(EVENTS.full_name).where((F.col("cluster") == rule.cluster) & in_record([rule]))
     times = messages.select("store_time").union(records.select("store_time"))
     text_of = [F.date_format(end("store_time"), "yyyy-MM-dd HH:mm:ss") for end in (F.min, F.max)]
@@ -78,7 +78,7 @@ def erase_from_raw(
     if committed.head is None:
         return Erased(0, 0)
     before = spark.read.option("versionAsOf", committed.head).table(RAW.full_name)
-    found = rewritten(_holding(before, rule, text), [rule]).where("is_rewritten").persist()
+    found = rewritten(_containing(before, rule, text), [rule]).where("is_rewritten").persist()
     try:
         messages, records = found.agg(F.count("*"), F.coalesce(F.sum("erased"), F.lit(0))).collect()[0]
         if dry_run:
@@ -145,9 +145,9 @@ def erase_from_events(
 
 
 def erase_from_ops(spark: SparkSession, rule: Rule, dry_run: bool = False) -> int:
-    """Delete the cluster's rows of other tables of `lake.ops` that match, see `_places`; return their number."""
+    """Delete the cluster's rows of other tables of `lake.ops` that match, see `_columns_of_ops`; return their number."""
     count = 0
-    for table, name, condition in _places(rule):
+    for table, name, condition in _columns_of_ops(rule):
         found = spark.table(table.full_name).where(condition).select(name).collect()
         count += len(found)
         if found and not dry_run:
@@ -161,13 +161,13 @@ def erase_from_ops(spark: SparkSession, rule: Rule, dry_run: bool = False) -> in
     return count
 
 
-def _places(rule: Rule) -> list[tuple[Table, str, Column]]:
+def _columns_of_ops(rule: Rule) -> list[tuple[Table, str, Column]]:
     """Where tables of `lake.ops` may contain it: table, column, and the condition of the rows.
 
     Replaced records contain it in the columns of its kind. Check results and alerts contain only groups, as the last part
     of their entity: `<cluster>/<group>`, `<cluster>/<topic>/<group>`.
     """
-    places = [
+    found = [
         (REPLACED_RECORDS, name, (F.col("cluster") == rule.cluster) & in_text([rule], rule.kind, F.col(name)))
         for name in COLUMNS[rule.kind]
         if name in REPLACED_RECORDS.column_names
@@ -175,8 +175,8 @@ def _places(rule: Rule) -> list[tuple[Table, str, Column]]:
     if rule.kind is Kind.GROUP:
         of_cluster = F.startswith("entity", F.lit(f"{rule.cluster}/"))
         named = in_text([rule], rule.kind, F.substring_index("entity", "/", -1))
-        places += [(table, "entity", of_cluster & named) for table in (CHECK_RESULTS, ALERTS)]
-    return places
+        found += [(table, "entity", of_cluster & named) for table in (CHECK_RESULTS, ALERTS)]
+    return found
 
 
 def left(spark: SparkSession, settings: Settings, rule: Rule, text: str) -> tuple[Erased, int, int]:
@@ -206,24 +206,22 @@ def forget(
     return held
 
 
-def _holding(messages: DataFrame, rule: Rule, text: str) -> DataFrame:
+def _containing(messages: DataFrame, rule: Rule, text: str) -> DataFrame:
     """Messages of the rule's cluster that contain the text anywhere: a cheap filter before the exact match."""
-    has = [
+    contains = (
         F.contains("body", F.lit(text.encode())),
         F.contains("keys", F.lit(text)),
         F.exists(F.map_values("properties"), lambda value: F.contains(value, F.lit(text))),
-    ]
-    holds = (
-        F.coalesce(has[0], F.lit(False)) | F.coalesce(has[1], F.lit(False)) | F.coalesce(has[2], F.lit(False))
     )
-    return messages.where((F.col("cluster") == rule.cluster) & holds)
+    contains_any = any_of(*(F.coalesce(each, F.lit(False)) for each in contains))
+    return messages.where((F.col("cluster") == rule.cluster) & contains_any)
 
 
 def _audit(written: DataFrame, rows: int, rule: Rule, text: str) -> None:
-    left = rewritten(_holding(written, rule, text), [rule]).where("is_rewritten").count()
+    left = rewritten(_containing(written, rule, text), [rule]).where("is_rewritten").count()
     found = written.count()
     if left or found != rows:
         raise publish.AuditError(
-            f"{RAW.full_name}: after the erasure {left} messages on the branch still hold what is to be erased, and "
-            f"{found} rows are there instead of {rows}. Nothing was published; this is a fault of the program"
+            f"{RAW.full_name}: after the erasure {left} messages on the branch still match the rule, and "
+            f"{found} rows exist instead of {rows}. Nothing was published; this is a bug in the program"
         )

@@ -120,7 +120,7 @@ def _chain(error: BaseException | None) -> str:
 def _is_disconnected(chain: str) -> bool:
     """Whether the JVM has ended, or ends shortly after a connection error."""
     of_connection = any(sign in chain for sign in _DISCONNECTED)
-    if jvm.process() is None:
+    if jvm.jvm_process() is None:
         return "Py4JNetworkError" in chain
     return jvm.exit_code(_SECONDS_TO_END if of_connection else 0) is not None
 

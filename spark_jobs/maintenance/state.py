@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from pyiceberg.table import Table as Metadata
+from pyiceberg.table.snapshots import ancestors_of
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
@@ -63,18 +64,16 @@ def state_of(
 
 def is_left_behind(branch: str, before: datetime) -> bool:
     """Whether a branch belongs to a publication that was started before a time and so no longer runs."""
-    made = made_at(branch)
-    return made is not None and made < before
+    created = made_at(branch)
+    return created is not None and created < before
 
 
 def _files(spark: SparkSession, table: str, policy: TablePolicy) -> tuple[int, int, int, int]:
     """Number and bytes of all files, then of those to compact."""
     files = spark.table(f"{CATALOG}.{table}.files")
     partition = ["partition"] if "partition" in files.columns else []
-    size, small = (
-        F.col("file_size_in_bytes"),
-        F.col("file_size_in_bytes") < SMALL * policy.target_file_mb * MB,
-    )
+    size = F.col("file_size_in_bytes")
+    small = size < SMALL * policy.target_file_mb * MB
     of_partition = files.groupBy(*partition).agg(
         F.count("*").alias("files"),
         F.coalesce(F.sum(size), F.lit(0)).alias("size"),
@@ -82,16 +81,9 @@ def _files(spark: SparkSession, table: str, policy: TablePolicy) -> tuple[int, i
         F.coalesce(F.sum(F.when(small, size)), F.lit(0)).alias("small_size"),
     )
     due = F.col("small") >= F.lit(policy.compact_files)
-    sums = [
-        F.sum("files"),
-        F.sum("size"),
-        F.sum(F.when(due, F.col("small"))),
-        F.sum(F.when(due, F.col("small_size"))),
-    ]
-    files_, size_, small_, small_size = of_partition.agg(*[F.coalesce(s, F.lit(0)) for s in sums]).collect()[
-        0
-    ]
-    return files_, size_, small_, small_size
+    counts = [F.col("files"), F.col("size"), F.when(due, F.col("small")), F.when(due, F.col("small_size"))]
+    sums = of_partition.agg(*[F.coalesce(F.sum(count), F.lit(0)) for count in counts]).collect()[0]
+    return sums[0], sums[1], sums[2], sums[3]
 
 
 def _expirable(metadata: Metadata, policy: TablePolicy, now: datetime) -> int:
@@ -99,10 +91,9 @@ def _expirable(metadata: Metadata, policy: TablePolicy, now: datetime) -> int:
     oldest = (now - timedelta(days=policy.snapshots_days)).timestamp() * 1000
     kept: set[int] = set()
     for ref in metadata.refs().values():
-        snapshot, of_branch = metadata.snapshot_by_id(ref.snapshot_id), 0
-        while snapshot and (of_branch < policy.keep_snapshots or snapshot.timestamp_ms >= oldest):
+        history = ancestors_of(metadata.snapshot_by_id(ref.snapshot_id), metadata.metadata)
+        for rank, snapshot in enumerate(history):
+            if rank >= policy.keep_snapshots and snapshot.timestamp_ms < oldest:
+                break
             kept.add(snapshot.snapshot_id)
-            of_branch += 1
-            parent = snapshot.parent_snapshot_id
-            snapshot = metadata.snapshot_by_id(parent) if parent is not None else None
     return sum(s.snapshot_id not in kept and s.timestamp_ms < oldest for s in metadata.metadata.snapshots)

@@ -78,26 +78,17 @@ def dbt(command: str, inputs: Inputs, state: Path, project: Path = DBT_PROJECT, 
     interrupts.raise_if_requested()
     jvm.raise_if_died()
     results = getattr(result.result, "results", None) or []
-    nodes = [
-        Node(
-            r.node.name,
-            str(r.node.resource_type),
-            str(r.status),
-            r.message or "",
-            r.execution_time,
-            r.failures or 0,
-        )
-        for r in results
-    ]
-    tables = [
-        f"{r.node.schema}.{r.node.alias}"
-        for r in results
-        if r.node.resource_type == "model" and r.node.config.materialized == "audited_table"
-    ]
+    nodes, tables = [], []
+    for each in results:
+        node, kind = each.node, str(each.node.resource_type)
+        message, failures = each.message or "", each.failures or 0
+        nodes.append(Node(node.name, kind, str(each.status), message, each.execution_time, failures))
+        if kind == "model" and node.config.materialized == "audited_table":
+            tables.append(f"{node.schema}.{node.alias}")
     # A failed node raises no exception; an exception means that dbt stopped before it ran its nodes.
     error = str(result.exception) if result.exception else None
     if not nodes and error is None and not result.success:
-        error = f"dbt {command} ran nothing; see {state / 'logs' / 'dbt.log'}"
+        error = f"dbt {command} ran no node; see {state / 'logs' / 'dbt.log'}"
     return Build(nodes, tables, time.monotonic() - started, error, [n for n in nodes if n.status == "warn"])
 
 

@@ -35,7 +35,7 @@ def publish(
     heads = [branches.heads(catalog, table).get(branch) for table in tables]
     if missing := [table for table, head in zip(tables, heads, strict=True) if head is None]:
         raise AuditError(
-            f"{', '.join(missing)}: branch {branch} is gone; was another run of the marts under way? "
+            f"{', '.join(missing)}: branch {branch} does not exist; did another run of the marts drop it? "
             "Nothing was published; run the job again, once at a time"
         )
     now = datetime.now(UTC)
@@ -71,15 +71,15 @@ def _finish(spark: SparkSession, catalog: Catalog, rows: list[Row]) -> None:
     for row in rows:
         try:
             if not branches.is_on_main(catalog, row.table_name, row.snapshot_id):
-                _move(spark, catalog, row)
+                _fast_forward(spark, catalog, row)
             moved += 1
         except PublishConflictError as refused:
             if not moved:
-                _forget(spark, publication_id)
+                spark.sql(f"delete from {PUBLICATIONS.full_name} where publication_id = '{publication_id}'")
                 raise
             raise PublishConflictError(
-                f"publication {publication_id} stands half on main: {moved} of {len(rows)} tables, then {refused}. "
-                f"Delete its rows from {PUBLICATIONS.full_name} and run the job again: it publishes all tables anew"
+                f"publication {publication_id} is only partly on main: {moved} of {len(rows)} tables, then {refused}. "
+                f"Delete its rows from {PUBLICATIONS.full_name} and run the job again: it publishes all tables"
             ) from refused
     spark.sql(
         f"update {PUBLICATIONS.full_name} set published_at = timestamp '{datetime.now(UTC):%Y-%m-%d %H:%M:%S.%f}' "
@@ -87,14 +87,10 @@ def _finish(spark: SparkSession, catalog: Catalog, rows: list[Row]) -> None:
     )
 
 
-def _move(spark: SparkSession, catalog: Catalog, row: Row) -> None:
+def _fast_forward(spark: SparkSession, catalog: Catalog, row: Row) -> None:
     head = branches.heads(catalog, row.table_name).get(row.branch)
     if head != row.snapshot_id:
         raise PublishConflictError(
             f"{row.table_name}: branch {row.branch} is at {head}, not at {row.snapshot_id}, which was tested"
         )
     fast_forward(spark, f"{CATALOG}.{row.table_name}", row.branch)
-
-
-def _forget(spark: SparkSession, publication_id: str) -> None:
-    spark.sql(f"delete from {PUBLICATIONS.full_name} where publication_id = '{publication_id}'")

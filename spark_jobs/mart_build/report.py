@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
+from rich.table import Column, Table
 
 from spark_jobs.mart_build.dbt import Build
 from spark_jobs.mart_build.inputs import Inputs
@@ -15,7 +15,7 @@ _console = Console(stderr=True, width=140)
 def recovered(publications: list[str]) -> None:
     for publication_id in publications:
         _console.print(
-            f"[bold yellow]finished[/] publication {publication_id}, which an earlier run left half done"
+            f"[bold yellow]finished[/] publication {publication_id}, which an earlier run did not finish"
         )
 
 
@@ -25,14 +25,14 @@ def nothing_merged() -> None:
 
 def nothing_new(inputs: Inputs) -> None:
     _console.print(
-        f"the marts hold change_seq {inputs.change_seq_to} already, and no watermark has moved: nothing to do",
+        f"the marts already contain change_seq {inputs.change_seq_to}, and no watermark has moved: nothing to do",
         highlight=False,
     )
 
 
 def reading(inputs: Inputs) -> None:
     marks = ", ".join(f"{cluster} {at} UTC" for cluster, at in inputs.marks.items())
-    what = "all records" if inputs.change_seq_from is None else f"what came after {inputs.change_seq_from}"
+    what = "all records" if inputs.change_seq_from is None else f"the records after {inputs.change_seq_from}"
     _console.print(
         f"building the marts up to change_seq {inputs.change_seq_to} from {what}; watermarks: {marks}",
         highlight=False,
@@ -42,9 +42,8 @@ def reading(inputs: Inputs) -> None:
 def published(built: Build, rows: dict[str, int], seconds: float) -> None:
     """Print one line per mart (rows, seconds) and a total."""
     spent = {node.name: node.seconds for node in built.nodes}
-    table = Table(title="published", title_justify="left")
-    for heading in ("mart", "rows", "seconds"):
-        table.add_column(heading, justify="left" if heading == "mart" else "right")
+    numbers = [Column(heading, justify="right") for heading in ("rows", "seconds")]
+    table = Table("mart", *numbers, title="published", title_justify="left")
     for name, count in rows.items():
         table.add_row(f"lake.{name}", str(count), f"{spent.get(name.partition('.')[2], 0):.1f}")
     _console.print(table)
@@ -53,7 +52,7 @@ def published(built: Build, rows: dict[str, int], seconds: float) -> None:
     tests = sum(node.kind == "test" for node in built.nodes)
     _console.print(
         f"{len(rows)} marts published, {tests} tests passed or warned; dbt {built.seconds:.1f} s, "
-        f"in all {seconds:.1f} s",
+        f"in total {seconds:.1f} s",
         highlight=False,
     )
 
@@ -62,7 +61,7 @@ def tested(done: Build | None) -> None:
     """Print the failed tests of the full history."""
     if done is None:
         _console.print(
-            "no marts of these models and limits are published: the next build makes and tests all rows"
+            "no marts of these models and limits are published: the next build computes and tests all rows"
         )
         return
     for node in done.failures:
@@ -77,9 +76,8 @@ def tested(done: Build | None) -> None:
 
 def refused(built: Build, state: str) -> None:
     """Print what failed, and that the published marts are unchanged."""
-    table = Table(title="not published: the marts are as they were", title_justify="left", show_lines=True)
-    for heading in ("what", "kind", "status", "message"):
-        table.add_column(heading)
+    title = "not published: the marts are unchanged"
+    table = Table("what", "kind", "status", "message", title=title, title_justify="left", show_lines=True)
     if built.error:
         table.add_row("dbt", "", "error", escape(built.error))
     for line in built.refused:

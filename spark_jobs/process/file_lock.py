@@ -1,4 +1,4 @@
-"""A lock file that names its holder. The kernel releases it, however the holder ends.
+"""A lock file that contains the name of its holder. The kernel releases the lock when the holder ends.
 
 The lock is held while its holder, or a child process that inherited the open file (`pass_fds`), runs: after `kill -9` of
 the holder its child processes still hold it, and `/proc` shows which ones.
@@ -17,6 +17,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import IO
 
+import psutil
+
 # The holder writes its name right after it acquired the lock.
 NAME_SECONDS = 1.0
 
@@ -28,7 +30,8 @@ class Holder:
     Attributes:
         command: the command that the user typed.
         pid: of the process; 0 if unknown.
-        started: start of the process in clock ticks since boot, which tells it from a later process with the same pid.
+        started: start of the process in clock ticks since boot, to detect another process that reuses the pid. The start
+            as a time (psutil's `create_time`) changes when the clock is set.
         since: when it acquired the lock, ISO 8601 with the local UTC offset.
     """
 
@@ -84,32 +87,24 @@ def locked(file: Path, command: str) -> Iterator[IO[str]]:
 
 
 def holder(file: Path) -> Holder | None:
-    """The process that acquired the lock that is held now; None if nobody holds it."""
-    try:
-        with file.open() as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            except BlockingIOError:
-                return _read(lock)
-    except FileNotFoundError:
-        pass
+    """The process that acquired the lock, if the lock is held now; None if it is free."""
+    with suppress(FileNotFoundError), file.open() as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return _read(lock)
     return None
 
 
 def processes_with(file: Path) -> list[int]:
     """The processes of this user that have the file open, except the caller."""
-    try:
-        wanted = file.stat()
-    except FileNotFoundError:
-        return []
-    found = []
-    for process in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):  # it has just ended, or is another user's
-            if int(process.name) != os.getpid() and any(
-                os.path.samestat(os.stat(each), wanted) for each in _open_files(process)
-            ):
-                found.append(int(process.name))
-    return found
+    path = str(file.resolve())
+    return [
+        process.pid
+        for process in psutil.process_iter(["open_files"])
+        if process.pid != os.getpid()
+        and any(each.path == path for each in process.info["open_files"] or ())  # None: another user's
+    ]
 
 
 def start_ticks(pid: int) -> int | None:
@@ -120,13 +115,6 @@ def start_ticks(pid: int) -> int | None:
     except OSError:
         return None
     return None if fields[0] in "ZX" else int(fields[19])
-
-
-def _open_files(process: Path) -> Iterator[Path]:
-    for entry in (process / "fd").iterdir():
-        with suppress(OSError):  # closed meanwhile
-            if os.readlink(entry).startswith("/"):  # no socket or pipe
-                yield entry
 
 
 def _read(lock: IO[str]) -> Holder:

@@ -57,7 +57,7 @@ class Origin:
     """The columns that are the same for all messages of a queue."""
 
     cluster: str
-    topic: str
+    trace_topic: str
     broker: str
     queue_id: int
     epoch: int
@@ -96,34 +96,21 @@ def _infrequent_garbage_collection() -> Iterator[None]:
 
 def record_batch(messages: Sequence[Message], origin: Origin) -> pa.RecordBatch:
     """One record batch of `ARROW_SCHEMA`; an invalid time (0 or less, or after the year 9999) becomes NULL."""
-    count = len(messages)
-    (
-        queue_offset, _physical, store_time, born_time, born_host, store_host, sys_flag, body_crc, stored_size,
-        _queue, _flag, _reconsume, _prepared, _topic, properties, body, body_error,
-    ) = zip(*messages, strict=True)  # fmt: skip
-    maps, keys = _maps(properties)
-    return pa.RecordBatch.from_arrays(
-        [
-            pa.repeat(pa.scalar(origin.cluster), count),
-            pa.repeat(pa.scalar(origin.topic), count),
-            pa.repeat(pa.scalar(origin.broker), count),
-            pa.repeat(pa.scalar(origin.queue_id, pa.int32()), count),
-            pa.repeat(pa.scalar(origin.epoch, pa.int32()), count),
-            pa.array(queue_offset, pa.int64()),
-            _times(store_time),
-            _times(born_time),
-            pa.array(born_host, pa.string()),
-            pa.array(store_host, pa.string()),
-            pa.array(sys_flag, pa.int32()),
-            pa.array(body_crc, pa.int32()),
-            pa.array(stored_size, pa.int32()),
-            keys,
-            maps,
-            pa.array(body, pa.binary()),
-            pa.array(body_error, pa.string()),
-        ],
-        schema=ARROW_SCHEMA,
-    )
+    values = dict(zip(Message._fields, zip(*messages, strict=True), strict=True))
+    properties, keys = _maps(values["properties"])
+    columns = {
+        "store_time": _times(values["store_time"]),
+        "born_time": _times(values["born_time"]),
+        "properties": properties,
+        "keys": keys,
+    }
+    for column in ARROW_SCHEMA:
+        if column.name in Origin.__slots__:
+            value = pa.scalar(getattr(origin, column.name), column.type)
+            columns[column.name] = pa.repeat(value, len(messages))
+        elif column.name not in columns:
+            columns[column.name] = pa.array(values[column.name], column.type)
+    return pa.RecordBatch.from_arrays([columns[name] for name in ARROW_SCHEMA.names], schema=ARROW_SCHEMA)
 
 
 def _times(ms: Sequence[int]) -> pa.Array:

@@ -47,7 +47,7 @@ def interrupt() -> None:
 
 def kill_jvm() -> None:
     print("reached", flush=True)
-    found = jvm.process()
+    found = jvm.jvm_process()
     assert found
     found.kill()
 

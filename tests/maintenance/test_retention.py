@@ -57,6 +57,8 @@ def test_whole_days_go_and_the_books_stay(lake, settings, capfd):
 
     (day,) = replay_all(lake, settings, MIDNIGHT - timedelta(days=1), MIDNIGHT + timedelta(days=1), "replay")
     assert (day.messages, day.changed) == (10, 0)
-    assert "messages stored before 2026-11-21 00:00:00 UTC are left out" in " ".join(capfd.readouterr().err.split())
+    assert "messages stored before 2026-11-21 00:00:00 UTC are left out" in " ".join(
+        capfd.readouterr().err.split()
+    )
     write(lake, settings, messages(lake, 20, 22), planned(20, 22), "next")
     assert merge_all(lake, settings, "next") == 4
