@@ -1,8 +1,7 @@
-r"""The record layouts that RocketMQ clients write, as data; the decoder is made from this table.
+r"""The record layouts that RocketMQ clients write, as data; the decoder is generated from this table.
 
-A trace message's body is a run of records. `\x01` stands between the fields of a record and
-`\x02` after each record. The first field names the record's type. A new client that writes a new
-layout is a new row here and a sample in `tests/spark/test_decode.py`.
+A trace message's body is a sequence of records. `\x01` separates the fields of a record, `\x02` ends each record. The
+first field is the record's type. To support a new layout, add a row here and a sample in `tests/spark/test_decode.py`.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ RECORD_SEPARATOR = "\x02"
 
 
 class Kind(StrEnum):
-    """What a field must look like; the name is the one that `invalid_reason` gives."""
+    """The format of a field; its value is in `invalid_reason`."""
 
     TEXT = "text"
     INTEGER = "integer"  # digits only
@@ -29,7 +28,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True)
 class Field:
-    """A field on the wire: the column it fills (None: it is checked, not kept) and its kind."""
+    """A field on the wire: its column (None: it is validated, but not stored) and its kind."""
 
     column: str | None
     kind: Kind = Kind.TEXT
@@ -61,10 +60,10 @@ FIELDS = {
 
 RECORD_TYPES = ("Pub", "SubBefore", "SubAfter", "EndTransaction", "Recall")
 
-# A number with a fraction or none, of as many digits as a double holds: one more may be infinite.
+# A number with an optional fraction, with at most as many digits as a finite double has.
 NUMBER = "-?[0-9]{1,308}(?:[.][0-9]+)?"
 
-# The wire's numbers, from TraceConstants' MessageType and ConsumeReturnType of the Java client.
+# Numbers on the wire, from TraceConstants' MessageType and ConsumeReturnType of the Java client.
 MSG_TYPES = ("normal", "half", "commit", "delay", "order")
 CONTEXT_CODES = ("success", "timeout", "exception", "returned_null", "failed")
 
@@ -88,14 +87,14 @@ class Layout:
         return len(self.fields) + 1
 
     def position(self, column: str) -> int | None:
-        """The 0-based place of the field that fills `column`; None if the layout has none."""
+        """The 0-based position of the field of `column`; None if the layout has none."""
         for index, name in enumerate(self.fields, start=0 if self.type_last else 1):
             if FIELDS[name].column == column:
                 return index
         return None
 
     def wire(self, values: Mapping[str, str]) -> list[str]:
-        """The fields of a record as they stand on the wire; `values` by field name."""
+        """The fields of a record in wire order; `values` by field name."""
         fields = [values[name] for name in self.fields]
         return [*fields, self.record_type] if self.type_last else [self.record_type, *fields]
 
@@ -174,19 +173,18 @@ MAX_COUNT = max(layout.count for layout in LAYOUTS)
 
 
 def candidate(record_type: str, count: int, last_empty: bool) -> Layout | None:
-    """The one layout that a record of this type, field count and last field can have.
+    """The only layout that a record with this type, field count and last field can have.
 
-    A count is tried as it stands, then, where the last field is empty, one fewer: some tools
-    write a separator after the last field. Java's access channel CLOUD does so in a SubAfter
-    (5.3.1 and later; before, the next record is glued on, and `decode` cuts it off first).
-    Layouts of the same count are told apart by `decode` (pub_15 and pub_15_rmqsdk), which also finds
-    those with the type last: their first field is a topic.
+    The count is tried as it is and, if the last field is empty, minus one: some tools write a separator after the last
+    field. Java's access channel CLOUD does so in a SubAfter (5.3.1 and later; earlier versions append the next record
+    without a separator, and `decode` splits it first). `decode` distinguishes layouts of the same count (pub_15 and
+    pub_15_rmqsdk) and finds those with the type last, whose first field is a topic.
     """
     for wanted in (count, count - 1) if last_empty else (count,):
         for layout in LAYOUTS:
             if layout.type_last or layout.record_type != record_type or layout.count != wanted:
                 continue
-            # An empty last field is a value only of a text field.
+            # An empty last field is valid only for text.
             if wanted == count and last_empty and FIELDS[layout.fields[-1]].kind is not Kind.TEXT:
                 continue
             return layout

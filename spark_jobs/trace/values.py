@@ -1,4 +1,4 @@
-"""Read the fields of a record as values of their kinds, and say what is wrong with the record if one is not."""
+"""Parse the fields of a record by kind, and find the reason if the record is invalid."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PATTERNS = {
     Kind.NUMBER: f"^{NUMBER}\\z",
     Kind.BOOLEAN: "^(?i:true|false)\\z",
     Kind.STORE_HOST: "(?s)^(null|.+:[0-9]+)?\\z",
-    # An IPv4 address, perhaps with a port, or an IPv6 one; perhaps with @pid.
+    # An IPv4 address with optional port, or an IPv6 address; @pid is optional.
     Kind.CLIENT_HOST: "(?s)^([0-9]{1,3}([.][0-9]{1,3}){3}(:[0-9]+)?"
     "|\\[?[0-9A-Fa-f]*:[0-9A-Fa-f:.]*(%[0-9A-Za-z]+)?\\]?)(@.*)?\\z",
 }
@@ -23,8 +23,8 @@ TYPED = [c for c in COLUMNS if KINDS[c] is not Kind.TEXT and c not in _HOSTS]
 _LONG_DIGITS = 19
 
 
-def judged(records: DataFrame) -> DataFrame:
-    """Adds a typed column per column of TYPED, and `invalid_reason`, NULL for a valid record."""
+def with_values(records: DataFrame) -> DataFrame:
+    """Add a typed column per column of TYPED, and `invalid_reason` (string), NULL for a valid record."""
     wire = [f"{field(column)} as wire_{column}" for column in COLUMNS if KINDS[column] is not Kind.TEXT]
     whole = [f"try_cast(wire_{column} as bigint) as whole_{column}" for column in _NUMBERS]
     return (
@@ -35,50 +35,50 @@ def judged(records: DataFrame) -> DataFrame:
     )
 
 
-def _plain(text: str, whole: str) -> str:
-    """Whether the text is the shortest way to write the number `whole`: digits alone, without a leading zero.
+def _is_canonical(text: str, whole: str) -> str:
+    """SQL: whether the text is `whole` in canonical form: digits only, without a leading zero.
 
-    It is if the number has as many digits as the text has bytes. That costs a tenth of a regular
-    expression, and nearly every number on the wire is plain.
+    It is if the number has as many digits as the text has bytes. This costs a tenth of a regular expression, and nearly
+    every number on the wire is in canonical form.
     """
     least = [None, 0, *[10**digits for digits in range(1, _LONG_DIGITS)]]
     return f"({whole} >= {lookup(least, f'octet_length({text})')})"
 
 
-def _fits(column: str) -> str:
-    """True if the field is of its kind, else false or NULL.
+def _is_valid(column: str) -> str:
+    """SQL: true if the field has the format of its kind, otherwise false or NULL.
 
-    PATTERNS are the rule; what is tested before one is a quick way to a yes.
+    PATTERNS define the formats; the test before a pattern is a fast path.
     """
     wire, kind = f"wire_{column}", KINDS[column]
-    fits = f"{wire} rlike r'{PATTERNS[kind]}'"
+    matches = f"{wire} rlike r'{PATTERNS[kind]}'"
     match kind:
         case Kind.INTEGER | Kind.TIME:
-            return f"({_plain(wire, f'whole_{column}')} or {fits})"
+            return f"({_is_canonical(wire, f'whole_{column}')} or {matches})"
         case Kind.STORE_HOST:
             has_host = f"octet_length({wire}) > octet_length(port) + 1"
-            return f"(({has_host} and {_plain('port', 'try_cast(port as bigint)')}) or {fits})"
+            return f"(({has_host} and {_is_canonical('port', 'try_cast(port as bigint)')}) or {matches})"
         case _:
-            return f"({fits})"
+            return f"({matches})"
 
 
 def _parsed(column: str) -> str:
-    """The typed field as a value of its kind; NULL if it is absent or not of that kind."""
-    wire, whole, fits = f"wire_{column}", f"whole_{column}", _fits(column)
+    """SQL: the value of the typed field; NULL if it is absent or invalid."""
+    wire, whole, is_valid = f"wire_{column}", f"whole_{column}", _is_valid(column)
     match KINDS[column]:
         case Kind.INTEGER | Kind.TIME:
-            return f"if({fits}, {whole}, null)"
+            return f"if({is_valid}, {whole}, null)"
         case Kind.NUMBER:
-            plain = _plain(wire, whole)
-            return f"case when {plain} then cast({whole} as double) when {fits} then try_cast({wire} as double) end"
+            canonical = _is_canonical(wire, whole)
+            return f"case when {canonical} then cast({whole} as double) when {is_valid} then try_cast({wire} as double) end"
         case _:
-            return f"case when {wire} = 'true' then true when {fits} then try_cast({wire} as boolean) end"
+            return f"case when {wire} = 'true' then true when {is_valid} then try_cast({wire} as boolean) end"
 
 
 def _reason() -> str:
-    """What is wrong with a record, the first thing found; NULL for a valid one."""
+    """SQL: the first reason why a record is invalid; NULL for a valid one."""
     is_bad = {column: f"{column} is null" for column in TYPED}
-    is_bad |= {column: f"{_fits(column)} is not true" for column in _HOSTS}
+    is_bad |= {column: f"{_is_valid(column)} is not true" for column in _HOSTS}
     bad_fields = [
         f"when wire_{column} is not null and {is_bad[column]} then 'bad_{KINDS[column]}:{WIRE_NAMES[column]}'"
         for column in COLUMNS
