@@ -58,7 +58,7 @@ def reextract(
         return []  # nothing was ever read
     with TopicSource(cluster, settings.extract) as source:
         queues = [queue for topic in cluster.topics for queue in source.queues(topic)]
-        again = plan_reextract(source, queues, committed.positions, asked)
+        again = plan_reextract(source, queues, committed.positions, request)
     again = with_row_counts(spark, again, committed.head)
     if again and not dry_run:
         plan = as_plan(again, committed, int(time.time() * 1000))

@@ -30,6 +30,7 @@ from sqlalchemy import select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
+from spark_jobs.lake import lake_format
 from spark_jobs.settings import CATALOG, Settings
 
 NAMESPACE = "ops"
@@ -64,6 +65,7 @@ def verify(settings: Settings, catalog: Catalog) -> None:
 
     Raises:
         WrongLakeError: they do not match; the message says what to do.
+        NewerLakeError: a newer version wrote the lake.
     """
     key = (
         *(str(settings.home), settings.catalog.type, settings.catalog_uri),
@@ -82,6 +84,7 @@ def verify(settings: Settings, catalog: Catalog) -> None:
             "TRACE_CATALOG__URI to the catalog of that lake. To start a new lake instead, use another TRACE_HOME, or "
             f"remove {settings.home / RECORD} and the setting catalog.lake_id. {_HOW}"
         )
+    lake_format.verify(catalog)
     if found is not None:
         _record(settings, found)
         _verified.add(key)
@@ -109,18 +112,19 @@ def identity(catalog: Catalog) -> Identity | None:
 
 
 def _insert(catalog: Catalog, new: Identity) -> None:
-    value = json.dumps(asdict(new))
+    properties = {PROPERTY: json.dumps(asdict(new)), lake_format.PROPERTY: str(lake_format.FORMAT)}
     if not isinstance(catalog, SqlCatalog):
         catalog.create_namespace_if_not_exists(NAMESPACE)
-        catalog.update_namespace_properties(NAMESPACE, updates={PROPERTY: value})
+        catalog.update_namespace_properties(NAMESPACE, updates=properties)
         return
     try:
         # Insert, because an update would replace the identity of a concurrent process.
         with Session(catalog.engine) as database:
-            database.add(
+            database.add_all(
                 IcebergNamespaceProperties(
-                    catalog_name=CATALOG, namespace=NAMESPACE, property_key=PROPERTY, property_value=value
+                    catalog_name=CATALOG, namespace=NAMESPACE, property_key=key, property_value=value
                 )
+                for key, value in properties.items()
             )
             database.commit()
     except IntegrityError:
