@@ -95,7 +95,9 @@ def test_a_failure_is_one_alert_in_alertmanager_until_it_is_resolved(result, wat
 
         def check() -> None:
             run = Run(ours, datetime.now(UTC), result)
-            made, undelivered = run_checks.evaluate_and_notify([BY_NAME["offsets_contiguous"]], run, "run")
+            made, undelivered = run_checks.evaluate_and_notify(
+                [BY_NAME["offsets_contiguous"]], run, "test_store"
+            )
             assert undelivered.undelivered == {}
 
         def firing() -> list[dict]:
@@ -103,8 +105,8 @@ def test_a_failure_is_one_alert_in_alertmanager_until_it_is_resolved(result, wat
             return [alert for alert in alerts if alert["labels"]["entity"] == str(WELL)]
 
         def notified() -> list[str]:
-            told_of = [alert for body in hook.bodies("/hook") for alert in body["alerts"]]
-            return [each["status"] for each in told_of if each["labels"]["entity"] == str(WELL)]
+            sent = [alert for body in hook.bodies("/hook") for alert in body["alerts"]]
+            return [each["status"] for each in sent if each["labels"]["entity"] == str(WELL)]
 
         check()
         assert firing() == []
@@ -132,7 +134,8 @@ def test_a_failure_is_one_alert_in_alertmanager_until_it_is_resolved(result, wat
         states = [(a.state, a.resolution) for a in store.read(ours) if a.entity == str(WELL)]
         assert states == [("resolved", "passed")]
         results = result.sql(
-            f"select passed, value from lake.ops.check_results where entity = '{WELL}' order by evaluated_at"
+            f"select passed, value from lake.ops.check_results where entity = '{WELL}' and run = 'test_store' "
+            "order by evaluated_at"
         ).collect()
         assert [tuple(row) for row in results] == [(True, 0), (False, 1), (False, 1), (True, 0)]
 

@@ -135,7 +135,7 @@ def test_an_incomplete_or_contradictory_form_is_rejected(dags, given, capsys):
     parser = reextract.arguments()
     with pytest.raises(SystemExit):
         reextract.request_from(parser.parse_args(backfill(dags, "reextract", **given)), parser)
-    assert "say either --from and --to, or --queue" in capsys.readouterr().err
+    assert "give either --from and --to, or --queue" in capsys.readouterr().err
 
 
 def test_only_tasks_that_read_the_brokers_get_their_secrets(dags):

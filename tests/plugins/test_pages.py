@@ -217,5 +217,5 @@ def test_pages_of_a_copied_lake_show_the_reason(warehouse, viewer, monkeypatch, 
     for page in ("/alerts", RUN):
         answer = viewer.get(page)
         assert answer.status_code == 503
-        assert f"is at file://{warehouse.settings.home}" in answer.text
+        assert f"is at file:{warehouse.settings.home}" in answer.text
         assert "docs/maintenance.md" in answer.text
