@@ -1,13 +1,13 @@
-# Everything that this project can do. Each target makes its own set-up; `make help` lists them.
+# All commands of this project. Each target runs the set-up that it needs; `make help` lists the targets.
 #
-# What is given to a target is text, whoever wrote it: neither make nor the shell expands it. Recipes take it from their
-# environment ("$$KEY", in quotes), never from make ($(KEY) would become shell text). tests/unit/test_makefile.py tries.
+# Values of variables are untrusted text: neither make nor the shell expands them. Recipes read them from their environment
+# ("$$KEY", in quotes), never from make ($(KEY) would become shell text). tests/unit/test_makefile.py tests this.
 override SHELL := bash
 override .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 
-# make would expand `$` in what was given on its command line, before it exports it.
+# make would expand `$` in variables of its command line before it exports them.
 $(foreach name,$(.VARIABLES),$(if $(findstring command line,$(origin $(name))),$(eval override $(name) := $$(value $(name)))))
 
 override UV_VERSION := 0.13.8
@@ -107,16 +107,16 @@ status: need-venv ## show the components that `make up` started, and open alerts
 	@$(RUN) deploy.up status
 need-venv:
 	@[ -x .venv/bin/python ] || { \
-	  echo 'nothing of this checkout runs: it is not set up yet (make setup)' >&2; exit 3; }
+	  echo 'nothing runs: this checkout is not set up yet (make setup)' >&2; exit 3; }
 
 .PHONY: ingest-reset
 ingest-reset: setup ## reset a queue whose topic was deleted and recreated; QUEUE=cluster/topic/broker/id
-	@[ -n "$$QUEUE" ] || { echo "say which queue: make ingest-reset QUEUE=cluster/topic/broker/id" >&2; exit 2; }
+	@[ -n "$$QUEUE" ] || { echo "QUEUE is missing: make ingest-reset QUEUE=cluster/topic/broker/id" >&2; exit 2; }
 	@$(RUN) spark_jobs.jobs.reset_queue --queue="$$QUEUE"
 
 .PHONY: replay
 replay: setup ## decode raw messages again, after a change of the decoder; FROM=2026-11-01 TO=2026-11-08 [DRY_RUN=1]
-	@[ -n "$$FROM" ] && [ -n "$$TO" ] || { echo "say which store times: make replay FROM=2026-11-01 TO=2026-11-08" >&2; exit 2; }
+	@[ -n "$$FROM" ] && [ -n "$$TO" ] || { echo "FROM and TO are missing: make replay FROM=2026-11-01 TO=2026-11-08" >&2; exit 2; }
 	@$(RUN) spark_jobs.jobs.replay --from="$$FROM" --to="$$TO" $${DRY_RUN:+--dry-run}
 
 .PHONY: watchdog

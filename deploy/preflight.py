@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from spark_jobs.settings import Settings
 
-DEADLINE_SECONDS = 6.0
+DEADLINE_SECONDS = 5.0
 
 
 def exit_if_wrong_lake(settings: Settings) -> None:

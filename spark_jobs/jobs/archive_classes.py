@@ -15,10 +15,8 @@ from pathlib import Path
 
 import pyspark
 
-from spark_jobs.lake import class_archive, tables
-from spark_jobs.lake.session import session, submit_conf
+from spark_jobs.lake import class_archive
 from spark_jobs.settings import PROJECT, Limits, Settings, load_settings
-from spark_jobs.trace.merge import rows_of
 
 
 def make() -> Path:
@@ -30,6 +28,8 @@ def make() -> Path:
     path = class_archive.archive()
     if path.exists():
         return path
+    from spark_jobs.lake.session import submit_conf  # it loads slowly, and every `make run` comes here
+
     print("set-up: archiving the Java classes of Spark and Iceberg (20 to 60 s)", file=sys.stderr, flush=True)
     started = time.monotonic()
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -60,6 +60,10 @@ def make() -> Path:
 
 def train(home: Path) -> None:
     """Create the tables, then write, decode, merge and query a few rows, in a lake of its own."""
+    from spark_jobs.lake import tables
+    from spark_jobs.lake.session import session
+    from spark_jobs.trace.merge import rows_of
+
     spark = session("class archive", Settings(home=home))
     tables.ensure(spark)
     raw, events = tables.RAW.full_name, tables.EVENTS.full_name

@@ -210,7 +210,7 @@ def test_status_and_down_set_nothing_up(checkout: Checkout, target: str):
         (checkout.folder / "hidden").rename(checkout.folder / ".venv" / "bin" / "python")
         (checkout.folder / ".venv" / "installed").touch()
     assert (done.returncode, calls) == (2, [])
-    assert "it is not set up yet (make setup)" in done.stderr
+    assert "this checkout is not set up yet (make setup)" in done.stderr
 
 
 def called(checkout: Checkout, *arguments: str, **environment: str) -> list[str]:
