@@ -98,7 +98,7 @@ def trace_backfill() -> None:
             task_id=what,
             application_args=[
                 *ARGUMENTS[what],
-                *("--run-id", "{{ dag.dag_id }}/{{ run_id }}"),
+                "--run-id={{ dag.dag_id }}/{{ run_id }}",
                 "{{ '--dry-run' if params.dry_run else '--no-dry-run' }}",
             ],
             env_vars=ENVIRONMENT.get(what),

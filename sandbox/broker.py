@@ -145,7 +145,11 @@ class Sandbox:
             "--add-exports=java.base/jdk.internal.ref=ALL-UNNAMED",
             *options,
             *self._java_options,
-            *("-cp", f"{jars.folder(NEWEST.ivy_file)}/*", main, "-c", str(conf)),
+            "-cp",
+            f"{jars.folder(NEWEST.ivy_file)}/*",
+            main,
+            "-c",
+            str(conf),
         ]
 
     def _namesrv_command(self) -> list[str]:

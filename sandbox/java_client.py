@@ -55,7 +55,10 @@ def start_jvm(home: Path, release: Release = NEWEST) -> None:
         f"-XX:ErrorFile={home / 'logs' / 'hs_err_pid%p.log'}",
         # The netty of 4.5.2 is older than Java's modules.
         "--add-opens=java.base/java.nio=ALL-UNNAMED",
-        *("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData"),
+        "-Xmx256m",
+        "-XX:+UseSerialGC",
+        "-XX:TieredStopAtLevel=1",
+        "-XX:-UsePerfData",
         classpath=[str(jar) for jar in release.jars()],
         convertStrings=True,
     )

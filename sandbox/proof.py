@@ -31,7 +31,7 @@ def proof(
     Raises:
         SystemExit: something was lost or duplicated.
     """
-    in_broker = sum(
+    stored = sum(
         high - low
         for brokers in broker_offsets.values()
         for qs in brokers.values()
@@ -44,7 +44,7 @@ def proof(
     )
     types = rows(settings, "events.trace_records", "record_type", cluster=cluster)["record_type"].to_pylist()
     counts = {
-        "trace_messages_broker": in_broker,
+        "trace_messages_broker": stored,
         "raw_rows": raw.num_rows,
         "records": len(types),
         "valid": sum(1 for each in types if each != "Invalid"),
@@ -56,18 +56,16 @@ def proof(
             rows(settings, "marts.orphaned_messages", "is_orphan", cluster=cluster)["is_orphan"].to_pylist()
         ),
     }
-    table, whole = comparison(
-        [
-            (
-                *("trace messages, by the broker's offsets", in_broker),
-                *("rows of lake.raw.trace_messages", raw.num_rows),
-            ),
-            (
-                *("records, by the separators in the bodies", in_bodies),
-                *("rows of lake.events.trace_records", len(types)),
-            ),
-        ]
-    )
+    pairs = [
+        ("trace messages, by the broker's offsets", stored, "rows of lake.raw.trace_messages", raw.num_rows),
+        (
+            "records, by the separators in the bodies",
+            in_bodies,
+            "rows of lake.events.trace_records",
+            len(types),
+        ),
+    ]
+    table, whole = comparison(pairs)
     _console.print(table)
     if not whole:
         raise SystemExit(

@@ -41,8 +41,6 @@ from sandbox.record import new_run, offsets_from_json, read_record, record_types
 from sandbox.releases import NEWEST, Release
 from spark_jobs.lake import jars
 
-__all__ = ["TrafficError", "check_trace", "count_records", "generate", "trace_offsets"]
-
 log = logging.getLogger(__name__)
 
 COMMAND_SECONDS = 120.0
@@ -63,8 +61,8 @@ class AppProcess:
         self.name = name
         self.log_file = run / f"{name}.log"
         command = [sys.executable, "-m", "sandbox.app", name, "--namesrv", namesrv]
-        command += ["--messages", str(messages), "--run", str(run), *(["--full"] if full else [])]
-        command += ["--release", release.version]
+        command += ["--messages", str(messages), "--run", str(run), "--release", release.version]
+        command += ["--full"] if full else []
         project = str(Path(__file__).resolve().parent.parent)
         with self.log_file.open("wb") as errors:
             self._process = child_process.spawn(
@@ -129,8 +127,11 @@ class _Show:
         self._logged = time.monotonic()
         if console.is_terminal:
             self._bar = Progress(
-                *(SpinnerColumn(), TextColumn("{task.description:<34}"), BarColumn()),
-                *(MofNCompleteColumn(), TimeElapsedColumn()),
+                SpinnerColumn(),
+                TextColumn("{task.description:<34}"),
+                BarColumn(),
+                MofNCompleteColumn(),
+                TimeElapsedColumn(),
                 console=console,
                 transient=True,
             )

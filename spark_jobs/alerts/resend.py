@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -66,15 +66,13 @@ def read(settings: Settings) -> OpenAlerts:
         return OpenAlerts([], None)
 
 
-@contextmanager
-def resent_meanwhile(settings: Settings) -> Iterator[None]:
-    """While the block runs, resend the saved alerts in each interval: it may take longer than Alertmanager keeps them."""
-
-    def resend() -> None:
-        remind(read(settings).alerts, settings)
-
-    with repeated(resend, settings.alerts.interval_seconds, "resending the open alerts"):
-        yield
+def resent_meanwhile(settings: Settings) -> AbstractContextManager[None]:
+    """Resend the saved alerts in each interval while the block runs, as it may take longer than Alertmanager keeps them."""
+    return repeated(
+        lambda: remind(read(settings).alerts, settings),
+        settings.alerts.interval_seconds,
+        "resending the open alerts",
+    )
 
 
 def _save(path: Path, text: str) -> None:

@@ -110,7 +110,9 @@ def _query(
     settings: Settings, cluster: Cluster, committed: Positions, answers: ClusterAnswers, end: float
 ) -> None:
     try:
-        with _client(settings, cluster) as client:
+        given = options(cluster, settings.extract)
+        given |= {"topic": cluster.topics[0], "timeoutMs": str(1000 * TIMEOUT_SECONDS)}
+        with Options.parse(given).client(attempts=1) as client:
             _query_queues(client, cluster, committed, answers, end)
     except ValueError as error:  # a secret or a TLS file is missing
         answers.failures.append(str(error))
@@ -201,10 +203,3 @@ def _missing(
         "it. If it was taken out for good, take the topic out of the settings for one run, which retires its queues"
         for name in lost
     ]
-
-
-def _client(settings: Settings, cluster: Cluster) -> Client:
-    """A client without retries and with a short timeout; raises ValueError."""
-    given = {**options(cluster, settings.extract), "topic": cluster.topics[0]}
-    parsed = Options.parse({**given, "timeoutMs": str(1000 * TIMEOUT_SECONDS)})
-    return parsed.client(attempts=1)

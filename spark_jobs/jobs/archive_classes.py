@@ -45,7 +45,8 @@ def make() -> Path:
             [
                 str(Path(pyspark.__file__).parent / "bin" / "spark-submit"),
                 *(f"--conf={key}={value}" for key, value in conf.items()),
-                *(__file__, scratch),
+                __file__,
+                scratch,
             ],
             env=os.environ | {"PYTHONPATH": str(PROJECT), "PYSPARK_PYTHON": sys.executable},
             capture_output=True,

@@ -22,7 +22,9 @@ from spark_jobs.settings_error import SettingsError
 _LOCKED = ("SQLITE_BUSY", "database is locked")
 _FULL = ("No space left on device", "SQLITE_FULL", "database or disk is full")
 _OUT_OF_MEMORY = (
-    *("java.lang.OutOfMemoryError", "GC overhead limit exceeded", "Java heap space"),
+    "java.lang.OutOfMemoryError",
+    "GC overhead limit exceeded",
+    "Java heap space",
     "INVALID_DRIVER_MEMORY",  # too little to start with
 )
 _DISCONNECTED = ("Py4JNetworkError", "ConnectionRefusedError", "ConnectionResetError", "JvmDiedError")
