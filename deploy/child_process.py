@@ -51,28 +51,15 @@ def end(process: subprocess.Popen[Any], grace_seconds: float) -> bool:
 
 def _wait_for_either(starter: int, command: int) -> None:
     """Return when one of the two processes has ended."""
-    if hasattr(os, "pidfd_open"):
-        try:
-            pidfds = [os.pidfd_open(starter), os.pidfd_open(command)]
-        except ProcessLookupError:
-            return
-        except OSError:  # a kernel before 5.3, or a sandbox that forbids the call
-            pass
-        else:
-            select.select(pidfds, [], [])
-            return
-    while _alive(starter) and os.getppid() == command:
-        time.sleep(POLL_SECONDS)
-
-
-def _alive(pid: int) -> bool:
     try:
-        os.kill(pid, 0)
+        pidfds = [os.pidfd_open(starter), os.pidfd_open(command)]
     except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
+        return
+    except (AttributeError, OSError):  # a kernel before 5.3, or a sandbox that forbids the call
+        while Path(f"/proc/{starter}").exists() and os.getppid() == command:
+            time.sleep(POLL_SECONDS)
+    else:
+        select.select(pidfds, [], [])
 
 
 def _watch(starter: int, command: int) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from spark_jobs.checks.formatting import Unit
 from spark_jobs.settings import Route, Settings, Severity
@@ -103,11 +103,11 @@ class Check:
     name: str
     table: str
     kind: Class
-    severity: Severity
-    route: Route
     stage: Stage
     definition: str
     measure: Measure
+    severity: Severity = "critical"
+    route: Route = "pipeline"
     limit: str | None = None
     fails: Literal["above", "below"] = "above"
     title: str | None = None
@@ -115,30 +115,15 @@ class Check:
     unit: Unit = "count"
 
 
-def check(
-    table: str,
-    title: str,
-    *,
-    kind: Class,
-    stage: Stage,
-    severity: Severity = "critical",
-    route: Route = "pipeline",
-    limit: str | None = None,
-    fails: Literal["above", "below"] = "above",
-    entity: str | None = None,
-    unit: Unit = "count",
-) -> Callable[[Measure], Check]:
-    """Decorate a function that measures, and make it a `Check`; the arguments are the attributes of `Check`.
+def check(table: str, title: str, **fields: Any) -> Callable[[Measure], Check]:
+    """Decorate a function that measures, and make it a `Check`; `fields` are further attributes of `Check`.
 
     The function's name is the name of the check. The first line of its docstring is the definition: when the check fails.
     """
 
     def decorate(measure: Measure) -> Check:
         definition = (inspect.getdoc(measure) or "").partition("\n")[0]
-        name = measure.__name__
-        return Check(
-            name, table, kind, severity, route, stage, definition, measure, limit, fails, title, entity, unit
-        )
+        return Check(measure.__name__, table, title=title, definition=definition, measure=measure, **fields)
 
     return decorate
 
