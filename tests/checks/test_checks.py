@@ -337,7 +337,7 @@ def test_limits_and_severities_come_from_the_settings():
         ("b", 0.1, False),
     ]
     assert judged.severity == "info"
-    with pytest.raises(ValueError, match="name nonsense; there are offsets_contiguous, "):
+    with pytest.raises(ValueError, match="name unknown checks: nonsense. Known are offsets_contiguous, "):
         of_stage(Settings(checks=Checks(off=["nonsense"])), "merge")
     assert check not in of_stage(Settings(checks=Checks(off=["orphan_rate"])), "marts")
 
