@@ -1,0 +1,72 @@
+"""A lake that an earlier version wrote is opened by this one: raw, events and ops without manual steps, marts rebuilt."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyiceberg.catalog import Catalog
+from pyspark.sql import SparkSession
+
+from spark_jobs.jobs import merge
+from spark_jobs.lake import identity, lake_format, tables
+from spark_jobs.lake.catalog import lake
+from spark_jobs.lake.offsets import read_offsets
+from spark_jobs.mart_build.build import build_and_publish
+from spark_jobs.mart_build.inputs import Inputs
+from spark_jobs.settings import Settings
+from tests import lakes
+from tests.dbt.conftest import planning_for_few_rows
+from tests.lake.formats.archive import restore
+from tests.spark.stored import messages, planned, write
+
+WRITTEN_BY_JOBS = ("raw.", "events.", "ops.")
+
+
+@pytest.fixture
+def empty(spark: SparkSession, settings: Settings) -> Iterator[SparkSession]:
+    lakes.empty(spark, settings)
+    with planning_for_few_rows(spark):
+        yield spark
+    lakes.empty(spark, settings)
+
+
+@pytest.mark.parametrize("number", range(1, lake_format.FORMAT + 1))
+def test_a_lake_of_each_format_is_opened(
+    number: int, empty: SparkSession, settings: Settings, catalog: Catalog, tmp_path: Path
+):
+    found = restore(empty, settings, number, tmp_path)
+    rows = {name: count for name, count in found["rows"].items() if name.startswith(WRITTEN_BY_JOBS)}
+    assert rows["raw.trace_messages"] > 0
+    assert rows["ops.check_results"] > 0
+
+    tables.ensure(empty)
+    assert {name: empty.table(f"lake.{name}").count() for name in rows} == rows
+    for table in tables.ALL:
+        assert set(table.column_names) <= set(empty.table(table.full_name).columns)
+
+    write(empty, settings, messages(empty, 0, 10), planned(0, 10), "after the upgrade")
+    assert merge.merge_all(empty, settings, "after the upgrade") == 20
+    inputs = Inputs.of(read_offsets(empty, settings, tables.EVENTS), settings.limits, published=None)
+    built = build_and_publish(empty, catalog, inputs, tmp_path / "dbt")
+    assert built.passed, (built.error, built.failures)
+    for mart in ("fct_sends", "fct_messages"):
+        assert empty.table(f"lake.marts.{mart}").count() == found["rows"][f"marts.{mart}"]
+    attempts = found["rows"]["marts.fct_consume_attempts"] + 20
+    assert empty.table("lake.marts.fct_consume_attempts").count() == attempts
+
+
+def test_a_lake_of_a_newer_format_is_refused(
+    empty: SparkSession, settings: Settings, catalog: Catalog, monkeypatch: pytest.MonkeyPatch
+):
+    tables.ensure(empty)
+    assert lake_format.number_of(catalog) == lake_format.FORMAT
+    newer = str(lake_format.FORMAT + 1)
+    monkeypatch.setattr(identity, "_verified", set())
+    catalog.update_namespace_properties("ops", updates={lake_format.PROPERTY: newer})
+    try:
+        with pytest.raises(lake_format.NewerLakeError, match=f"has format {newer}"):
+            lake(settings)
+    finally:
+        catalog.update_namespace_properties("ops", updates={lake_format.PROPERTY: str(lake_format.FORMAT)})
