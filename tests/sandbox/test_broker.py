@@ -83,7 +83,10 @@ def test_kill_9_of_the_parent_then_the_same_folder_again(tmp_path: Path) -> None
     pids = [int(namesrv_pid), int(broker_pid)]
     try:
         run_python(SEND_TRACE, namesrv, tmp_path / "client", 5)
-        with pytest.raises(SandboxError, match=f"process {holder.pid} already runs a sandbox on"), rocketmq(tmp_path):
+        with (
+            pytest.raises(SandboxError, match=f"process {holder.pid} already runs a sandbox on"),
+            rocketmq(tmp_path),
+        ):
             pass
     finally:
         holder.kill()

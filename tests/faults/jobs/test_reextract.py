@@ -90,7 +90,7 @@ def test_what_cannot_be_asked_for_is_refused(ingested: World, capfd: pytest.Capt
     for arguments, said in (
         (["--queue", f"{CLUSTER}/nowhere/b/0", "--from-offset", "0", "--to-offset", "9"], "was never read"),
         (offsets(ingested, 9, 9), "not before the end"),
-        (["--from", "2026-11-21"], "say either"),
+        (["--from", "2026-11-21"], "give either"),
     ):
         with pytest.raises(SystemExit) as ended:
             again(ingested, *arguments)
