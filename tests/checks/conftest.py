@@ -29,7 +29,7 @@ def result(spark: SparkSession, settings: Settings) -> Iterator[SparkSession]:
 
 @pytest.fixture(scope="package")
 def watched(settings: Settings) -> Settings:
-    """The settings, with both clusters in them and brokers that nobody asks."""
+    """The settings, with both clusters in them and brokers that are not queried."""
     clusters = [Cluster(name=name, namesrv=["127.0.0.1:1"]) for name in ("sick", "well")]
     return settings.model_copy(update={"clusters": clusters})
 

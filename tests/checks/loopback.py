@@ -116,7 +116,7 @@ def alertmanager(
     config: dict[str, Any] = EACH_AT_ONCE,
     receivers: Sequence[str] = ("hook",),
 ) -> Iterator[str]:
-    """A real Alertmanager that tells the webhook, at the path of a receiver's name; yields its base URL."""
+    """A real Alertmanager that notifies the webhook, at the path of a receiver's name; yields its base URL."""
     folder.mkdir(parents=True, exist_ok=True)
     known = [{"name": name, "webhook_configs": [{"url": f"http://{webhook}/{name}"}]} for name in receivers]
     config = config | {"global": {"resolve_timeout": resolve_timeout}, "receivers": known}

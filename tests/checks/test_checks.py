@@ -49,9 +49,9 @@ def of_cluster(value: float | None) -> Case:
 
 
 CASES = {
-    "offsets_contiguous": of_queue(2),  # 4 is missing, 5 there twice
-    "raw_offsets_match_data": of_queue(2),  # the map says 12, the data ends at 9
-    "events_offsets_match_data": of_queue(3),  # a record at 14, the map says 12
+    "offsets_contiguous": of_queue(2),  # 4 is missing, 5 is a duplicate
+    "raw_offsets_match_data": of_queue(2),  # the committed offset is 12, the data ends at 9
+    "events_offsets_match_data": of_queue(3),  # a record at 14, the committed offset is 12
     "raw_is_in_events": of_queue(4),  # 3 and 7 have no records, 8 too few, 9 one twice
     "ingest_gaps": Case(str(replace(SICK, queue_id=1)), 70, None),
     "body_errors": Case(f"sick/{SICK.trace_topic}", 1, None),
@@ -74,7 +74,7 @@ CASES = {
 }
 # These judge the lake as a whole: they are made twice, see below.
 SILENCE = {"ingest_silent", "marts_silent"}
-# What Airflow and the watchdog tell of themselves; see test_watchdog.py.
+# Airflow and the watchdog report these themselves; see test_watchdog.py.
 TOLD = {"watchdog", "task_failed"}
 # Of the machine, not of a cluster; see test_installation_alerts.py.
 OF_THE_MACHINE = {"disk_space", "airflow_component", "watchdog_silent"}

@@ -157,7 +157,7 @@ def test_open_alerts_are_resent_while_the_watchdog_is_dead_which_is_an_alert(hoo
             # The watchdog runs again, and has resolved the other meanwhile.
             resend.save(ours, [], datetime.now(UTC))
             resend.save_last_run(ours, datetime.now(UTC))
-            until(lambda: len(titles(hook)) == 2, 10, "its end was not told")
+            until(lambda: len(titles(hook)) == 2, 10, "its resolution was not sent")
             assert titles(hook)[1].startswith("[RESOLVED]")
             until(lambda: ("task_failed", "d/t") not in active(url), 3 * KEPT, "it was sent again for ever")
 
@@ -255,7 +255,7 @@ def test_a_full_disk_is_an_alert_that_needs_no_disk(hook, small_disk, monkeypatc
         with pytest.raises(OSError, match="No space left"):
             (ours.home / "any").write_text("x" * 5000)
         dead.append(Fault("scheduler", 3, "ended with code 1"))
-        until(lambda: len(titles(hook)) == 2, 20, "nobody was notified")
+        until(lambda: len(titles(hook)) == 2, 20, "no notification was sent")
         time.sleep(3 * INTERVAL)
         assert len(titles(hook)) == 2, "once each, though it cannot be saved"
         of_disk, of_component = (
@@ -271,7 +271,7 @@ def test_a_full_disk_is_an_alert_that_needs_no_disk(hook, small_disk, monkeypatc
         )
         ballast.unlink()
         dead.clear()
-        until(lambda: len(titles(hook)) == 4, 20, "its end was not told")
+        until(lambda: len(titles(hook)) == 4, 20, "its resolution was not sent")
     assert sorted(title.split()[0] for title in titles(hook)) == ["[CRITICAL]"] * 2 + ["[RESOLVED]"] * 2
     assert "disk_space" in (ours.home / "supervisor" / "alerts.json").read_text(), "saved when there was room"
 
@@ -283,7 +283,7 @@ def test_a_full_disk_with_an_alert_of_the_watchdog_is_no_second_alert(hook, tmp_
     resend.save(ours, by_the_watchdog, datetime.now(UTC))
     alerts = InstallationAlerts(ours, time.monotonic())
     with Loop(alerts, lambda: [Fault("scheduler", 3, "ended with code 1")]):
-        until(lambda: bool(titles(hook)), 10, "nobody was notified")
+        until(lambda: bool(titles(hook)), 10, "no notification was sent")
         time.sleep(3 * INTERVAL)
     assert ["Airflow's scheduler does not run" in title for title in titles(hook)] == [True]
     assert [alert.check for alert in alerts.open] == ["airflow_component"]
@@ -425,7 +425,7 @@ def test_a_clock_that_jumps_resolves_nothing_and_raises_nothing(hook, tmp_path):
                     assert set(active(url)) == expected, now
                     time.sleep(0.2)
             well.touch()
-            until(lambda: set(active(url)) == {("task_failed", "d/t")}, 20, "its end was not told")
+            until(lambda: set(active(url)) == {("task_failed", "d/t")}, 20, "its resolution was not sent")
             assert [title.partition(" ")[0] for title in titles(hook)] == ["[CRITICAL]", "[RESOLVED]"]
             assert process.poll() is None
         finally:

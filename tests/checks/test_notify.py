@@ -255,16 +255,16 @@ def test_unreachable_brokers_notify_once_with_the_inhibition_rules_of_the_docs(s
     others = {"retention_headroom", "orphan_rate", "marts_silent"}
     late = [found(("c1", False), check=BY_NAME[name]) for name in sorted(follow | others)]
 
-    def told_of(receiver: str) -> set[str]:
+    def notified_of(receiver: str) -> set[str]:
         return {body["groupLabels"]["alertname"] for body in hook.bodies(f"/{receiver}")}
 
     with alertmanager(tmp_path / "am", hook.url, "1m", config, ("pipeline", "messaging")) as url:
         ours = settings(alertmanager=[url])
         notify(store, [failed, *late], ours, datetime.now(UTC))
         first = {"task_failed", "retention_headroom", "marts_silent"}
-        until(lambda: told_of("pipeline") >= first, 20, "nobody was told")
+        until(lambda: notified_of("pipeline") >= first, 20, "no notification was sent")
         time.sleep(3)
-        assert (told_of("pipeline"), told_of("messaging")) == (first, {"orphan_rate"})
+        assert (notified_of("pipeline"), notified_of("messaging")) == (first, {"orphan_rate"})
         over = found(("trace_ingest/extract/c1", True), check=BY_NAME["task_failed"])
         notify(store, [over, *late], ours, datetime.now(UTC))
-        until(lambda: told_of("pipeline") == first | follow, 20, "what still stands did not go out")
+        until(lambda: notified_of("pipeline") == first | follow, 20, "what still stands did not go out")

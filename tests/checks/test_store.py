@@ -23,7 +23,7 @@ RESOLVE_SECONDS = 2
 
 
 @pytest.fixture(autouse=True)
-def nothing_booked(watched):
+def no_alerts(watched):
     """The lake is shared with modules that leave alerts in it."""
     store.change(watched, lambda alerts: [])
 
@@ -105,8 +105,8 @@ def test_a_failure_is_one_alert_in_alertmanager_until_it_is_resolved(result, wat
             return [alert for alert in alerts if alert["labels"]["entity"] == str(WELL)]
 
         def notified() -> list[str]:
-            sent = [alert for body in hook.bodies("/hook") for alert in body["alerts"]]
-            return [each["status"] for each in sent if each["labels"]["entity"] == str(WELL)]
+            notified_of = [alert for body in hook.bodies("/hook") for alert in body["alerts"]]
+            return [each["status"] for each in notified_of if each["labels"]["entity"] == str(WELL)]
 
         check()
         assert firing() == []
@@ -117,7 +117,7 @@ def test_a_failure_is_one_alert_in_alertmanager_until_it_is_resolved(result, wat
         assert alert["annotations"]["identity"] == f"local:raw.trace_messages:offsets_contiguous:{WELL}"
         assert alert["annotations"]["runbook_url"] == "docs/runbooks/offsets_contiguous.md"
         assert (alert["labels"]["severity"], alert["labels"]["route"]) == ("critical", "pipeline")
-        until(lambda: notified() == ["firing"], 10, "nobody was told")
+        until(lambda: notified() == ["firing"], 10, "no notification was sent")
 
         check()
         time.sleep(2 * RESOLVE_SECONDS)
@@ -129,7 +129,7 @@ def test_a_failure_is_one_alert_in_alertmanager_until_it_is_resolved(result, wat
             f"{_first_snapshot(result)} where cluster = 'well' and queue_offset = 3"
         )
         check()
-        until(lambda: notified() == ["firing", "resolved"], 10, "nobody was told of the end")
+        until(lambda: notified() == ["firing", "resolved"], 10, "no resolution was sent")
         assert firing() == []
         states = [(a.state, a.resolution) for a in store.read(ours) if a.entity == str(WELL)]
         assert states == [("resolved", "passed")]

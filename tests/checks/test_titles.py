@@ -106,7 +106,7 @@ def test_any_entity_and_any_value_has_a_title(check):
 
 
 def test_the_title_of_an_open_alert_follows_the_newest_failure():
-    """Alertmanager takes the annotations anew each time; the labels, its identity, stay."""
+    """Alertmanager replaces the annotations each time; the labels, its identity, stay the same."""
     check = BY_NAME["lag"]
     alerts = advance([], [judge(check, [Measured(QUEUE, 20_000)], SETTINGS)], SETTINGS, minute(0))
     (alert,) = advance(alerts, [judge(check, [Measured(QUEUE, 30_000)], SETTINGS)], SETTINGS, minute(5))

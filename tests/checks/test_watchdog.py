@@ -63,7 +63,7 @@ def test_without_failures_it_sends_only_the_heartbeat(result, ours, hook):
 
 
 def test_it_alerts_when_a_running_task_was_killed(ours, hook):
-    """A merge is killed with SIGKILL while it starts: it tells nobody, and publishes nothing ever after."""
+    """A merge is killed with SIGKILL while it starts: it sends no notification, and publishes nothing."""
     before = head(ours, RAW)
     environment = os.environ | {
         **{"TRACE_HOME": str(ours.home), "PYTHONPATH": str(PROJECT)},
@@ -178,7 +178,7 @@ def test_a_sink_that_does_not_answer_stops_the_heartbeat(ours, hook):
     (wrong,) = watch(ours, datetime.now(UTC) + timedelta(minutes=5), "deaf")
     assert wrong == "sink apprise pipeline 1 could not be notified: refused, 3 times"
     assert hook.bodies("/beat/1") == []
-    assert len(titles(hook)) == 7  # the last tells of the watchdog itself
+    assert len(titles(hook)) == 7  # the last is about the watchdog itself
     assert watch(ours, datetime.now(UTC) + timedelta(minutes=10), "hears") == []
     assert len(hook.bodies("/beat/1")) == 1
 

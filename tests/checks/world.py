@@ -93,12 +93,12 @@ def _trace(settings: Settings) -> None:
     late, fresh = Position(12, complete_to=ms(ago(hours=5))), Position(15, complete_to=ms(ago(minutes=2)))
     sick = [message(SICK, offset) for offset in (0, 1, 2, 3, 5, 5, 6, 7, 8, 9)]
     sick[0]["body_error"] = "crc: 1 is not 2"
-    # Offsets 5 to 9 are booked as a gap; 11 holds no record, and 12 could not be taken apart.
+    # Offsets 5 to 9 are recorded as a gap; 11 has no record, and 12 could not be parsed.
     well = [message(WELL, offset) for offset in (*range(5), *range(10, 15))]
     well[6]["body"] = b""
     well[7]["store_time"] = None
     add(settings, tables.RAW, sick + well, **positions(late, fresh))
-    # Of 8 the last record is missing, that of 9 is there twice.
+    # Of 8 the last record is missing, that of 9 is a duplicate.
     found = [
         *(
             row

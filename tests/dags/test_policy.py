@@ -91,7 +91,7 @@ def test_a_backfill_is_manual_and_a_dry_run_by_default(dags):
 
 
 def backfill(dags, task_id: str, **given):
-    """The job's arguments of a run that is told so, as the job parses them."""
+    """The job's arguments of a run with these params, rendered."""
     dag = dags["trace_backfill"]
     params = {name: dag.params[name] for name in dag.params} | given
     context = {"params": params, "dag": dag, "run_id": "manual"}
@@ -195,7 +195,7 @@ def test_a_mapped_task_has_the_same_name_when_it_was_killed(dags):
 
 
 def test_a_missing_connection_does_not_stop_the_watchdog(dags):
-    """It looks after the other clusters, and says of this one which secret it lacks."""
+    """It checks the other clusters, and reports the missing secret of this one."""
     from airflow.sdk.execution_time.context import ConnectionAccessor
 
     (task,) = dags["trace_watchdog"].tasks

@@ -62,8 +62,8 @@ def test_two_concurrent_builds_of_the_marts_run_one_after_the_other(world):
         )
         for name in ("one", "other")
     ]
-    said = [process.communicate(timeout=1200)[0] for process in both]
-    assert [process.returncode for process in both] == [0, 0], "\n".join(said)
-    waited = [text for text in said if "builds the marts: waiting for it" in text]
+    outputs = [process.communicate(timeout=1200)[0] for process in both]
+    assert [process.returncode for process in both] == [0, 0], "\n".join(outputs)
+    waited = [text for text in outputs if "builds the marts: waiting for it" in text]
     assert len(waited) == 1
     assert re.search(r"`marts` \(pid \d+, since \d\d:\d\d:\d\d\) builds the marts", waited[0])

@@ -88,7 +88,7 @@ def alertmanager_url(tmp_path_factory) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def airflow(world, sink, killed_run, alertmanager_url, tmp_path_factory) -> Iterator[AirflowApi]:
-    """A running Airflow with one more DAG, logged in to as its owner would; it tells a sink of lineage."""
+    """A running Airflow with one more DAG, and a logged-in client; it sends lineage to a sink."""
     more = tmp_path_factory.mktemp("dags")
     (more / "waiting.py").write_text(WAITING)
     environment = {
@@ -247,8 +247,8 @@ def test_lineage_leads_from_a_table_to_the_task_that_wrote_it(world, airflow, si
     }.items():
         applications = {parent(event)["run"]["runId"] for event in sink.wait_for(wrote(table), 30)}
         assert applications, table
-        told = [event for event in sink.events if event["run"]["runId"] in applications]
-        assert {parent(event)["job"]["name"] for event in told} == {task}, table
+        events = [event for event in sink.events if event["run"]["runId"] in applications]
+        assert {parent(event)["job"]["name"] for event in events} == {task}, table
 
 
 def test_trace_backfill_follows_its_form_and_its_page_shows_the_result(world, airflow):

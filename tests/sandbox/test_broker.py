@@ -62,7 +62,7 @@ def wait_until_gone(pids: list[int], seconds: float) -> None:
 
 
 def hold(folder: Path) -> tuple[subprocess.Popen[str], list[str]]:
-    """A process that runs a sandbox; it has said (nameserver pid, broker pid, nameserver, broker)."""
+    """A process that runs a sandbox; it has printed (nameserver pid, broker pid, nameserver, broker)."""
     holder = subprocess.Popen(
         [sys.executable, "-c", HOLD, str(folder)],
         env={**os.environ, "PYTHONPATH": str(PROJECT)},

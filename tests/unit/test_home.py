@@ -44,7 +44,7 @@ def test_a_home_of_an_earlier_version_is_repaired_once(tmp_path):
     keep_private(home)
     assert modes(home, data.parent, data, script, elsewhere) == [0o700, 0o700, 0o600, 0o700, 0o644]
     home.chmod(0o755)
-    data.chmod(0o640)  # somebody wants it so
+    data.chmod(0o640)  # a user wants this mode
     keep_private(home)
     assert modes(home, data) == [0o700, 0o640]
 

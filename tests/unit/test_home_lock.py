@@ -102,12 +102,12 @@ def test_processes_of_a_killed_command_are_ended_first(home, hold, monkeypatch):
         process.kill()
         process.wait()
         assert user_of(home).pid == process.pid, "its child holds it still"
-        said: list[str] = []
-        with used_by("make up", home, said.append):
+        lines: list[str] = []
+        with used_by("make up", home, lines.append):
             assert user_of(home).command == "make up"
         assert child_process.session_of(child) == []
-        assert f"`make run` (pid {process.pid}" in said[0]
-        assert str(child) in said[0]
+        assert f"`make run` (pid {process.pid}" in lines[0]
+        assert str(child) in lines[0]
         assert bystander.poll() is None
     finally:
         bystander.kill()
@@ -129,7 +129,7 @@ def test_a_copy_of_the_folder_is_not_locked(home, hold, tmp_path):
 
 
 def test_a_reused_pid_is_not_killed(home, hold):
-    """The lock names a pid that somebody else got since."""
+    """The lock names a pid that another process has now."""
     process, child = hold()
     process.kill()
     process.wait()
@@ -155,10 +155,10 @@ def test_the_lock_is_kept_on_a_full_disk(tmp_path):
 def test_a_holder_without_a_name_counts_as_alive(home, hold):
     process, child = hold()
     lock_file(home).write_text("")
-    said: list[str] = []
-    with pytest.raises(HomeInUseError, match="an unknown process"), used_by("make run", home, said.append):
+    lines: list[str] = []
+    with pytest.raises(HomeInUseError, match="an unknown process"), used_by("make run", home, lines.append):
         raise AssertionError("both use it")
-    assert said == []
+    assert lines == []
     assert process.poll() is None
     assert child_process.session_of(child)
 

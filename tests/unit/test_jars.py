@@ -38,10 +38,10 @@ def test_two_set_ups_at_once_on_an_empty_cache(tmp_path):
         )
         for _ in range(2)
     ]
-    said = [process.communicate()[1] for process in both]
-    assert [process.returncode for process in both] == [0, 0], said
-    assert sum("fetching the jars of spark_jobs/lineage/ivy.xml" in each for each in said) == 1, said
-    assert sum("waiting for another process that fetches jars" in each for each in said) <= 1
+    output = [process.communicate()[1] for process in both]
+    assert [process.returncode for process in both] == [0, 0], output
+    assert sum("fetching the jars of spark_jobs/lineage/ivy.xml" in each for each in output) == 1, output
+    assert sum("waiting for another process that fetches jars" in each for each in output) <= 1
     (fetched,) = (tmp_path / "jars").iterdir()
     assert jars.checksums(list(fetched.glob("*.jar"))) == jars.expected_checksums(jars.LINEAGE)
 

@@ -154,7 +154,7 @@ def test_a_value_is_not_expanded(checkout: Checkout, target: str, what: str, pla
     value = HOSTILE[what]
     names = (TAKEN[target] | {"TRACE_HOME"}) - {"PYTHON"}
     given = dict.fromkeys(names, value)
-    # Made up by nobody, and exported by make all the same.
+    # Not a variable of the Makefile; make exports it nevertheless.
     given["ANY_OTHER"] = value
     if place == "command line":
         done, calls = checkout.make(target, *(f"{name}={text}" for name, text in given.items()))

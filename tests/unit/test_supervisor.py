@@ -21,7 +21,7 @@ ENDS = ("sh", "-c", "exit 3")
 
 @dataclass
 class Run:
-    """A supervisor whose components answer as the test says; a process that nothing is said of answers."""
+    """A supervisor whose components answer as the test defines; a component that is not in `answers` answers."""
 
     components: list[Component]
     timeouts: Timeouts = Timeouts()
