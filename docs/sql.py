@@ -8,8 +8,9 @@ from __future__ import annotations
 import re
 import sys
 
+from spark_jobs.jobs.run import run_job
 from spark_jobs.lake.session import session
-from spark_jobs.settings import load_settings
+from spark_jobs.settings import Settings
 
 ROWS = 200
 
@@ -19,11 +20,12 @@ def statements(text: str) -> list[str]:
     return [each.strip() for each in re.split(r";[ \t]*(?:\n|$)", text) if each.strip()]
 
 
-def main() -> None:
-    spark = session("sql", load_settings())
+def main() -> int:
+    spark = session("sql", Settings())
     for statement in statements(sys.stdin.read()):
         spark.sql(statement).show(ROWS, truncate=False)
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(run_job(main))

@@ -9,6 +9,7 @@ import pytest
 
 from docs.checks import RUNBOOKS
 from docs.data_dictionary import PAGE, render
+from docs.sql import statements
 from spark_jobs.settings import PROJECT, Settings
 
 PAGES = sorted([*PROJECT.glob("*.md"), *(PROJECT / "docs").rglob("*.md")])
@@ -56,3 +57,7 @@ def test_commands_paths_and_settings_exist(page):
 def test_the_table_of_runbooks_has_every_runbook():
     listed = re.findall(r"\]\(runbooks/(\w+)\.md\)", (PROJECT / "docs" / "runbooks.md").read_text())
     assert sorted(listed) == sorted(file.stem for file in RUNBOOKS.glob("*.md"))
+
+
+def test_statements_end_with_a_semicolon_at_the_end_of_a_line():
+    assert statements("select ';'; \nselect\n 1;\n\n") == ["select ';'", "select\n 1"]
