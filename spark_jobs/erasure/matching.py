@@ -33,7 +33,7 @@ def in_text(rules: Sequence[Rule], kind: Kind, text: Column, charset: str = "UTF
         rules: the rules.
         kind: keys are separated by spaces, ids by commas; a group may have prefixes that end in `%`.
         text: the text.
-        charset: the charset that gives its bytes on the wire.
+        charset: the charset of its bytes on the wire.
     """
     of_kind = [rule for rule in rules if rule.kind is kind]
     is_group = kind is Kind.GROUP

@@ -196,14 +196,14 @@ def forget(
     Returns:
         `<table>: <branch>` of each branch that still references old data.
     """
-    held = []
+    referencing = []
     for table in tables:
         metadata = catalog.lake(settings).load_table(table)
-        held += [f"{table}: {name}" for name in metadata.refs() if name != "main"]
+        referencing += [f"{table}: {name}" for name in metadata.refs() if name != "main"]
         if metadata.current_snapshot() is not None:
             compaction.rewrite_manifests(spark, settings, table, run_id)
             expiry.expire_snapshots(spark, table, now, keep=1)
-    return held
+    return referencing
 
 
 def _containing(messages: DataFrame, rule: Rule, text: str) -> DataFrame:

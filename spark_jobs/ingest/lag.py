@@ -36,7 +36,7 @@ def behind(bounds: Bounds, position: Position) -> int:
     """Number of messages of a queue after the position.
 
     A queue whose max offset (of its master) is before the position was recreated: all its messages count, so that an
-    extraction is started, whose error says what to do.
+    extraction is started, whose error message has the next step.
     """
     start = position.next
     if bounds.max_offset < start and bounds.from_master:

@@ -83,7 +83,7 @@ def write(spark: SparkSession, rows: DataFrame, plan: Plan, run_id: str, base: i
 
     Raises:
         publish.PublishConflictError: another extraction published first.
-        publish.AuditError: the branch does not hold exactly the planned offsets.
+        publish.AuditError: the branch does not contain exactly the planned offsets.
         PySparkException, Py4JJavaError: a range could not be read; see `unreadable`.
     """
     properties = {OFFSETS: to_json(plan.positions), RUN_ID: run_id}
@@ -105,8 +105,8 @@ def unreadable(error: Exception, plan: Plan) -> tuple[Queue, str] | None:
     """
     for each in plan.ranges:
         queue = each.queue
-        place = str(QueueLocation(queue.cluster, queue.trace_topic, queue.broker, queue.queue_id))
-        if found := re.search(rf"(?m)\b{re.escape(place)}\b[^\n]*", str(error)):
+        location = str(QueueLocation(queue.cluster, queue.trace_topic, queue.broker, queue.queue_id))
+        if found := re.search(rf"(?m)\b{re.escape(location)}\b[^\n]*", str(error)):
             return queue, found[0]
     return None
 

@@ -117,7 +117,7 @@ def replace_in_raw(
 
     Raises:
         publish.PublishConflictError: another writer published first.
-        publish.AuditError: the branch does not hold exactly the offsets, or other rows are not as many as before.
+        publish.AuditError: the branch does not contain exactly the offsets, or the number of other rows has changed.
     """
     before = spark.read.option("versionAsOf", committed.head).table(RAW.full_name)
     parts = parts_of(rows_in(before, [each.range for each in ranges]))

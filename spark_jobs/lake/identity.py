@@ -67,10 +67,8 @@ def verify(settings: Settings, catalog: Catalog) -> None:
         WrongLakeError: they do not match; the message says what to do.
         NewerLakeError: a newer version wrote the lake.
     """
-    key = (
-        *(str(settings.home), settings.catalog.type, settings.catalog_uri),
-        *(settings.warehouse, settings.catalog.lake_id),
-    )
+    catalog_key = (settings.catalog.type, settings.catalog_uri, settings.catalog.lake_id)
+    key = (str(settings.home), settings.warehouse, *catalog_key)
     if key in _verified:
         return
     if isinstance(catalog, SqlCatalog) and (warehouse := local_path(settings.warehouse)):

@@ -1,4 +1,4 @@
-"""Committed offsets: how far each queue has been read, stored in the snapshot that holds the data (a checkpoint).
+"""Committed offsets: how far each queue has been read, stored in the snapshot with the data (a checkpoint).
 
 The property `trace.offsets` of a snapshot of `raw.trace_messages` or `events.trace_records` is a
 JSON object: `<cluster>/<trace_topic>/<broker>/<queue_id>` to a `Position`. Offsets and data are

@@ -21,7 +21,7 @@ from spark_jobs.lake.catalog import is_commit_conflict, retry_commit
 from spark_jobs.lake.tables import Table
 
 ATTEMPTS = 3
-_MADE = "%Y%m%d%H%M%S"
+_TIME_FORMAT = "%Y%m%d%H%M%S"
 
 
 class PublishConflictError(Exception):
@@ -29,7 +29,7 @@ class PublishConflictError(Exception):
 
 
 class AuditError(Exception):
-    """The branch does not hold what was planned; it was not published."""
+    """The branch does not contain the planned rows; it was not published."""
 
 
 @contextmanager
@@ -63,8 +63,8 @@ def branch(spark: SparkSession, table: Table, purpose: str, base: int | None) ->
     """
     if base is None:
         spark.createDataFrame([], table.schema).writeTo(table.full_name).append()
-        raise PublishConflictError(f"{table.full_name} had no main yet")
-    name = f"{purpose}_{datetime.now(UTC):{_MADE}}_{uuid.uuid4().hex[:12]}"
+        raise PublishConflictError(f"{table.full_name} had no snapshot yet")
+    name = f"{purpose}_{datetime.now(UTC):{_TIME_FORMAT}}_{uuid.uuid4().hex[:12]}"
     _move_refs(spark, f"alter table {table.full_name} create branch {name} as of version {base}")
     try:
         yield name
@@ -72,11 +72,11 @@ def branch(spark: SparkSession, table: Table, purpose: str, base: int | None) ->
         drop_branch(spark, table.full_name, name)
 
 
-def made_at(branch_name: str) -> datetime | None:
+def created_at(branch_name: str) -> datetime | None:
     """When a branch that `branch` created was created; None for any other branch."""
     parts = branch_name.split("_")
     try:
-        return datetime.strptime(parts[-2], _MADE).replace(tzinfo=UTC)
+        return datetime.strptime(parts[-2], _TIME_FORMAT).replace(tzinfo=UTC)
     except (IndexError, ValueError):
         return None
 

@@ -115,7 +115,7 @@ def _audit(spark: SparkSession, table: Table, branch: str, head: int) -> None:
 
 
 def _actions(spark: SparkSession) -> Any:
-    # The SQL procedures take no snapshot properties.
+    # The SQL procedures do not accept snapshot properties.
     return spark._jvm.org.apache.iceberg.spark.actions.SparkActions.get(spark._jsparkSession)  # type: ignore[union-attr]
 
 

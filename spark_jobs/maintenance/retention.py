@@ -68,7 +68,7 @@ def drop_old_rows(
     _record_retention(spark, name, before, rows, now, run_id)
     with publish.write_audit_publish(spark, table, "retention", head) as branch:
         spark.sql(f"delete from {CATALOG}.{name}.branch_{branch} where {old}")
-        # A delete of whole files takes no snapshot properties.
+        # A delete of whole files does not accept snapshot properties.
         publish.append(spark.table(table.full_name).limit(0), table, branch, properties)
     return Dropped(before, rows)
 

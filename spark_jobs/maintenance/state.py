@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from spark_jobs.lake import catalog
-from spark_jobs.lake.publish import made_at
+from spark_jobs.lake.publish import created_at
 from spark_jobs.settings import CATALOG, Settings, TablePolicy
 
 MB = 1024 * 1024
@@ -64,7 +64,7 @@ def state_of(
 
 def is_left_behind(branch: str, before: datetime) -> bool:
     """Whether a branch belongs to a publication that was started before a time and so no longer runs."""
-    created = made_at(branch)
+    created = created_at(branch)
     return created is not None and created < before
 
 

@@ -14,31 +14,31 @@ from pathlib import Path
 from spark_jobs.process.file_lock import LockedError, locked
 
 POLL_SECONDS = 1.0
-SAY_SECONDS = 60.0
+MESSAGE_SECONDS = 60.0
 
 
 @contextmanager
 def one_build(home: Path, job: str) -> Iterator[None]:
-    """Acquire the lock; while it waits, print who holds it.
+    """Acquire the lock; while it waits, print the holder.
 
     The kernel releases the lock of a killed process.
 
     Args:
         home: `TRACE_HOME`.
-        job: name of the holder, shown to those who wait.
+        job: name of the holder, printed by waiting jobs.
 
     Raises:
         OSError: the lock file cannot be created.
     """
-    file, said = home / "dbt" / "build.lock", -SAY_SECONDS
+    file, printed_at = home / "dbt" / "build.lock", -MESSAGE_SECONDS
     with ExitStack() as stack:
         while True:
             try:
                 stack.enter_context(locked(file, job))
                 break
             except LockedError as error:
-                if time.monotonic() - said >= SAY_SECONDS:
-                    said = time.monotonic()
+                if time.monotonic() - printed_at >= MESSAGE_SECONDS:
+                    printed_at = time.monotonic()
                     print(f"{error.holder} builds the marts: waiting for it", file=sys.stderr, flush=True)
                 time.sleep(POLL_SECONDS)
         yield

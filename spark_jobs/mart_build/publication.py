@@ -36,7 +36,7 @@ def publish(
     if missing := [table for table, head in zip(tables, heads, strict=True) if head is None]:
         raise AuditError(
             f"{', '.join(missing)}: branch {branch} does not exist; did another run of the marts drop it? "
-            "Nothing was published; run the job again, once at a time"
+            "Nothing was published; run the job again, while no other run is active"
         )
     now = datetime.now(UTC)
     rows = [

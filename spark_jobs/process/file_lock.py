@@ -1,7 +1,7 @@
 """A lock file that contains the name of its holder. The kernel releases the lock when the holder ends.
 
 The lock is held while its holder, or a child process that inherited the open file (`pass_fds`), runs: after `kill -9` of
-the holder its child processes still hold it, and `/proc` shows which ones.
+the holder its child processes still hold it.
 """
 
 from __future__ import annotations

@@ -16,11 +16,11 @@ from spark_jobs.process import jvm
 EXIT_CODE = 130
 # Time for the clean-up: the job drops its branch and closes its maintenance window.
 GRACE_SECONDS = 20
-# The JVM answers a change of its log level at once, unless it hangs.
+# A JVM that does not hang changes its log level immediately.
 LOG_LEVEL_SECONDS = 5
-STOPPED = "stopped: nothing is lost, the next run goes on from what is published"
+STOPPED = "stopped: nothing is lost, the next run continues after the last publication"
 
-STOPPING = "stopping; once more Ctrl-C ends it at once"
+STOPPING = "stopping; press Ctrl-C again to exit immediately"
 
 _handling = False
 _requested = threading.Event()
@@ -29,7 +29,7 @@ _terminal: list[int] = []  # standard output and error, as they were
 
 @contextmanager
 def handled() -> Iterator[None]:
-    """Within the block SIGINT raises KeyboardInterrupt in the main thread and cancels Spark jobs; a second one exits at once."""
+    """Within the block SIGINT raises KeyboardInterrupt in the main thread and cancels Spark jobs; a second one ends the process immediately."""
     global _handling
     before = signal.getsignal(signal.SIGINT)
     _requested.clear()
@@ -40,7 +40,7 @@ def handled() -> Iterator[None]:
     finally:
         _handling = False
         signal.signal(signal.SIGINT, before)
-        _speak()
+        _restore_output()
 
 
 def install() -> None:
@@ -65,10 +65,10 @@ def raise_if_requested() -> None:
 
 def _on_signal(_: int, __: FrameType | None) -> None:
     if requested():
-        _end_now()
+        _exit_now()
     _requested.set()
     say(STOPPING)
-    _silence()
+    _discard_output()
     log_is_off = threading.Event()
     threading.Thread(target=_cancel, args=(log_is_off,), daemon=True).start()
     # Wait for it: the clean-up stops the session, and tasks that end then log stack traces.
@@ -90,12 +90,12 @@ def _cancel(log_is_off: threading.Event) -> None:
         time.sleep(0.5)
         if not _handling:
             return
-    _end_now()
+    _exit_now()
 
 
-def _end_now() -> None:
+def _exit_now() -> None:
     jvm.kill()
-    _speak()
+    _restore_output()
     say(STOPPED)
     os._exit(EXIT_CODE)
 
@@ -106,19 +106,19 @@ def say(line: str) -> None:
         os.write(2, f"{line}\n".encode())
 
 
-def _silence() -> None:
+def _discard_output() -> None:
     """Discard output: interrupted code prints stack traces in several threads, all caused by the interrupt."""
     for stream in (sys.stdout, sys.stderr):
         with suppress(Exception):
             stream.flush()
-    nowhere = os.open(os.devnull, os.O_WRONLY)
+    null = os.open(os.devnull, os.O_WRONLY)
     for stream_number in (1, 2):
         _terminal.append(os.dup(stream_number))
-        os.dup2(nowhere, stream_number)
-    os.close(nowhere)
+        os.dup2(null, stream_number)
+    os.close(null)
 
 
-def _speak() -> None:
+def _restore_output() -> None:
     for stream_number, before in zip((1, 2), _terminal, strict=False):
         os.dup2(before, stream_number)
         os.close(before)

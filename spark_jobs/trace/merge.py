@@ -91,9 +91,9 @@ def parts_of(messages: DataFrame) -> list[Part]:
     return [Part(**row.asDict()) for row in rows]
 
 
-def same_key(parts: list[Part], place: list[str] = RECORD_KEY) -> str:
+def same_key(parts: list[Part], key: list[str] = RECORD_KEY) -> str:
     """SQL condition: row `t` of the table and row `s` of the batch have the same key (`RECORD_KEY` or `MESSAGE_KEY`)."""
-    return " and ".join(f"t.{name} = s.{name}" for name in place) + (
+    return " and ".join(f"t.{name} = s.{name}" for name in key) + (
         f" and ({' or '.join(f'({part.condition})' for part in parts)})"
     )
 
@@ -120,7 +120,7 @@ def merge(
 
     Raises:
         publish.PublishConflictError: another merge published first.
-        publish.AuditError: the branch does not hold the records of the messages.
+        publish.AuditError: the branch does not contain the records of the messages.
     """
     messages = rows_in(spark.table(RAW.full_name), ranges)
     parts = parts_of(messages)
@@ -161,13 +161,13 @@ def least_records() -> Column:
 def _audit(spark: SparkSession, messages: DataFrame, branch: str, ranges: list[Range]) -> int:
     """Compare the records on the branch with the separators in the bodies; return the number of records.
 
-    A glued record gives more rows than pieces, so there may be more rows than pieces but never fewer, and no record
+    A glued record becomes more rows than pieces, so there may be more rows than pieces but never fewer, and no record
     key may occur twice.
     """
     stated = messages.select(least_records().alias("pieces")).agg(
         F.coalesce(F.sum("pieces"), F.lit(0)), F.count_if(F.col("pieces") > 0)
     )
-    of_message = {"records": F.count("*"), "places": F.countDistinct("record_index")}
+    of_message = {"records": F.count("*"), "indexes": F.countDistinct("record_index")}
     written = (
         rows_in(publish.on_branch(spark, EVENTS, branch), ranges)
         .groupBy(*MESSAGE_KEY)
@@ -175,11 +175,11 @@ def _audit(spark: SparkSession, messages: DataFrame, branch: str, ranges: list[R
         .agg(*[F.coalesce(F.sum(name), F.lit(0)) for name in of_message], F.count("*"))
     )
     least, with_records = stated.collect()[0]
-    records, places, seen = written.collect()[0]
-    if records < least or records != places or seen != with_records:
+    records, indexes, seen = written.collect()[0]
+    if records < least or records != indexes or seen != with_records:
         raise publish.AuditError(
-            f"{EVENTS.full_name}: {with_records} bodies hold {least} records, but branch {branch} has "
-            f"{records} rows at {places} places of {seen} messages. Nothing was published; raw is "
-            "untouched, so the merge can run again"
+            f"{EVENTS.full_name}: {with_records} bodies contain {least} records, but branch {branch} has "
+            f"{records} rows with {indexes} record keys of {seen} messages. Nothing was published; raw is "
+            "unchanged, so the merge can run again"
         )
     return records

@@ -81,7 +81,7 @@ def replay(
 
     Raises:
         publish.PublishConflictError: another writer published first.
-        publish.AuditError: the branch does not hold the records that the messages decode to.
+        publish.AuditError: the branch does not contain the records that the messages decode to.
     """
     messages = rows_in(spark.table(RAW.full_name), pending(events.positions, {})).where(_stored(start, end))
     if among is not None:
@@ -196,9 +196,9 @@ def _replace(
 
 
 def _audit(messages: DataFrame, written: DataFrame, new: DataFrame) -> None:
-    """Check that the branch holds, for every message, the records that it decodes to."""
+    """Check that the branch contains, for every message, the records that it decodes to."""
     if wrong := _changed(messages, written, new).count():
         raise publish.AuditError(
-            f"{EVENTS.full_name}: on the branch {wrong} messages have other records than they decode to. "
+            f"{EVENTS.full_name}: on the branch the records of {wrong} messages differ from those that they decode to. "
             "Nothing was published; run the replay again"
         )
