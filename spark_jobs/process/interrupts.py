@@ -29,7 +29,7 @@ _terminal: list[int] = []  # standard output and error, as they were
 
 @contextmanager
 def handled() -> Iterator[None]:
-    """Within the block SIGINT raises KeyboardInterrupt in the main thread and cancels Spark jobs; a second one ends the process immediately."""
+    """Within the block SIGINT raises KeyboardInterrupt in the main thread and cancels Spark jobs; a second one exits."""
     global _handling
     before = signal.getsignal(signal.SIGINT)
     _requested.clear()
