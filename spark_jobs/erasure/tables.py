@@ -86,12 +86,11 @@ def erase_from_raw(
         properties = {OFFSETS: to_json(committed.positions), RUN_ID: run_id}
         with publish.write_audit_publish(spark, RAW, "erase", committed.head) as branch:
             if messages:
-                found.select(*RAW.column_names).createOrReplaceTempView("rewritten")
-                with publish.commit_with_properties(spark, properties):
-                    spark.sql(
-                        f"merge into {RAW.full_name}.branch_{branch} t using rewritten s "
-                        f"on {same_key(parts_of(found), MESSAGE_KEY)} when matched then update set *"
-                    )
+                same = same_key(parts_of(found), MESSAGE_KEY)
+                update = "when matched then update set *"
+                publish.merge_into_branch(
+                    found.select(*RAW.column_names), RAW, branch, same, update, properties
+                )
                 _audit(publish.on_branch(spark, RAW, branch), before.count(), rule, text)
             else:
                 publish.append(before.limit(0), RAW, branch, properties)
@@ -128,17 +127,12 @@ def erase_from_events(
     properties = {OFFSETS: to_json(events.positions), CHANGE_SEQ: str(change_seq), RUN_ID: run_id}
     with publish.write_audit_publish(spark, EVENTS, "erase", events.head) as branch:
         if count:
-            found.createOrReplaceTempView("named")
-            with publish.commit_with_properties(spark, properties):
-                spark.sql(
-                    f"""
-                    merge into {EVENTS.full_name}.branch_{branch} t
-                    using named s
-                    on {same_key(parts_of(found), RECORD_KEY)}
-                    when matched and t.invalid_reason like 'body_error:%' then update set t.raw = cast('' as binary)
-                    when matched then delete
-                    """
-                )
+            actions = (
+                "when matched and t.invalid_reason like 'body_error:%' then update set t.raw = cast('' as binary) "
+                "when matched then delete"
+            )
+            same = same_key(parts_of(found), RECORD_KEY)
+            publish.merge_into_branch(found, EVENTS, branch, same, actions, properties)
         else:
             publish.append(before.limit(0), EVENTS, branch, properties)
     return count

@@ -109,6 +109,31 @@ def commit_with_properties(spark: SparkSession, properties: dict[str, str]) -> I
             spark.conf.unset(key)
 
 
+def merge_into_branch(
+    source: DataFrame,
+    table: Table,
+    branch_name: str,
+    condition: str,
+    actions: str,
+    properties: dict[str, str],
+) -> None:
+    """Run a MERGE into a branch in one commit with these snapshot properties.
+
+    Args:
+        source: the source rows; `s` in SQL.
+        table: the target table; `t` in SQL.
+        branch_name: the target branch.
+        condition: SQL condition of a match.
+        actions: the `when` clauses.
+        properties: snapshot properties of the commit.
+    """
+    spark = source.sparkSession
+    source.createOrReplaceTempView("merge_source")
+    with commit_with_properties(spark, properties):
+        target = f"{table.full_name}.branch_{branch_name}"
+        spark.sql(f"merge into {target} t using merge_source s on {condition} {actions}")
+
+
 def on_branch(spark: SparkSession, table: Table, branch_name: str) -> DataFrame:
     return spark.read.format("iceberg").option("branch", branch_name).load(table.full_name)
 

@@ -129,7 +129,7 @@ def merge(
     batch = rows_of(messages, limits, change_seq)
     with publish.write_audit_publish(spark, EVENTS, "merge", events.head) as branch:
         if parts:
-            _insert(spark, batch, branch, parts, properties)
+            _insert(batch, branch, parts, properties)
             records = _audit(spark, messages, branch, ranges)
         else:
             publish.append(batch, EVENTS, branch, properties)
@@ -137,19 +137,9 @@ def merge(
     return records
 
 
-def _insert(
-    spark: SparkSession, batch: DataFrame, branch: str, parts: list[Part], properties: dict[str, str]
-) -> None:
-    batch.createOrReplaceTempView("batch")
-    with publish.commit_with_properties(spark, properties):
-        spark.sql(
-            f"""
-            merge into {EVENTS.full_name}.branch_{branch} t
-            using batch s
-            on {same_key(parts)}
-            when not matched then insert *
-            """
-        )
+def _insert(batch: DataFrame, branch: str, parts: list[Part], properties: dict[str, str]) -> None:
+    insert = "when not matched then insert *"
+    publish.merge_into_branch(batch, EVENTS, branch, same_key(parts), insert, properties)
 
 
 def least_records() -> Column:

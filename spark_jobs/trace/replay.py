@@ -99,7 +99,7 @@ def replay(
         _record_replaced(spark, before, change_seq)
         properties = {OFFSETS: to_json(events.positions), CHANGE_SEQ: str(change_seq), RUN_ID: run_id}
         with publish.write_audit_publish(spark, EVENTS, "replay", events.head) as branch:
-            _replace(spark, before, new.join(changed, MESSAGE_KEY, "left_semi"), parts, branch, properties)
+            _replace(before, new.join(changed, MESSAGE_KEY, "left_semi"), parts, branch, properties)
             _audit(messages, publish.on_branch(spark, EVENTS, branch).where(_stored(start, end)), new)
         return found
     finally:
@@ -169,7 +169,6 @@ def _record_replaced(spark: SparkSession, before: DataFrame, change_seq: int) ->
 
 
 def _replace(
-    spark: SparkSession,
     before: DataFrame,
     after: DataFrame,
     parts: list[Part],
@@ -181,18 +180,10 @@ def _replace(
     source = after.withColumn("is_gone", F.lit(False)).unionByName(
         gone.withColumn("is_gone", F.lit(True)), allowMissingColumns=True
     )
-    source.createOrReplaceTempView("replay")
-    with publish.commit_with_properties(spark, properties):
-        spark.sql(
-            f"""
-            merge into {EVENTS.full_name}.branch_{branch} t
-            using replay s
-            on {same_key(parts)}
-            when matched and s.is_gone then delete
-            when matched then update set *
-            when not matched then insert *
-            """
-        )
+    actions = (
+        "when matched and s.is_gone then delete when matched then update set * when not matched then insert *"
+    )
+    publish.merge_into_branch(source, EVENTS, branch, same_key(parts), actions, properties)
 
 
 def _audit(messages: DataFrame, written: DataFrame, new: DataFrame) -> None:
