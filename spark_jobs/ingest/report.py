@@ -13,7 +13,7 @@ from spark_jobs.ingest.reextract import ReextractRange
 from spark_jobs.lake.offsets import Queue
 from spark_jobs.trace.replay import Replayed
 
-_console = Console(stderr=True, width=140)
+_console = Console(stderr=True, width=140, highlight=False)
 
 
 def _table(title: str, first: str, *others: str) -> Table:
@@ -63,8 +63,7 @@ def extracted(plan: Plan, written: Written, seconds: float) -> None:
         )
     _console.print(
         f"{written.messages} messages, {written.size / 1e6:.1f} MB, in {seconds:.1f} s; {rate}"
-        f"lag {sum(step.lag for step in plan.steps)}; {len(plan.failures)} failed",
-        highlight=False,
+        f"lag {sum(step.lag for step in plan.steps)}; {len(plan.failures)} failed"
     )
     for failure in plan.failures.values():
         _console.print(f"[bold red]failed[/] {failure}")
@@ -72,22 +71,19 @@ def extracted(plan: Plan, written: Written, seconds: float) -> None:
 
 def merged(records: int, seconds: float) -> None:
     """Print how many records were published."""
-    _console.print(
-        f"merged {records} records into lake.events.trace_records in {seconds:.1f} s", highlight=False
-    )
+    _console.print(f"merged {records} records into lake.events.trace_records in {seconds:.1f} s")
 
 
 def dropped(before: datetime) -> None:
     """Print that retention has deleted part of the requested time."""
     _console.print(
-        f"[bold yellow]deleted by retention[/] messages stored before {before} UTC are left out (lake.ops.retention)",
-        highlight=False,
+        f"[bold yellow]deleted by retention[/] messages stored before {before} UTC are left out (lake.ops.retention)"
     )
 
 
 def replayed_day(done: Replayed) -> None:
     """Print that a day is done: the progress of a long replay."""
-    _console.print(f"{done.day}: {done.messages} messages decoded, {done.changed} changed", highlight=False)
+    _console.print(f"{done.day}: {done.messages} messages decoded, {done.changed} changed")
 
 
 def replayed(days: list[Replayed], dry_run: bool) -> None:
@@ -111,7 +107,7 @@ def replayed(days: list[Replayed], dry_run: bool) -> None:
 def cluster_failed(cluster: str, error: Exception) -> None:
     """Print that no message of a cluster was read again; the other clusters are."""
     why = str(error).strip().partition("\n")[0]
-    _console.print(f"[bold red]failed[/] cluster {cluster}: {why}", highlight=False)
+    _console.print(f"[bold red]failed[/] cluster {cluster}: {why}")
 
 
 def reextracted(done: list[ReextractRange], dry_run: bool) -> None:
@@ -129,6 +125,5 @@ def reextracted(done: list[ReextractRange], dry_run: bool) -> None:
         table.add_row(str(each.range.queue), *map(str, numbers))
     _console.print(table)
     _console.print(
-        "requested offsets that are in no row are no longer on the broker, or were never read: raw keeps their rows",
-        highlight=False,
+        "requested offsets that are in no row are no longer on the broker, or were never read: raw keeps their rows"
     )

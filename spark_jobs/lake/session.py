@@ -23,6 +23,7 @@ from spark_jobs.settings import CATALOG, PROJECT, Settings
 _JAVA_OPTIONS = "-XX:-DontCompileHugeMethods -XX:-ClipInlining -XX:+UseParallelGC"
 # After an OutOfMemoryError a driver may wait forever for a dead thread: it exits instead, and the next run repeats the work.
 _DRIVER_OPTIONS = f"{_JAVA_OPTIONS} -XX:+ExitOnOutOfMemoryError"
+_HADOOP_UMASK = "spark.hadoop.fs.permissions.umask-mode"
 _LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 
 
@@ -39,24 +40,20 @@ def submit_conf(settings: Settings) -> dict[str, str]:
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",  # the jobs print their own progress
         "spark.log.level": "WARN",
-        **_private(settings),
+        # Hadoop ignores the umask of the process for local files; it uses the first value that is set.
+        **({_HADOOP_UMASK: f"{UMASK:03o}"} if settings.warehouse.startswith("file:") else {}),
         **(_LOOPBACK if settings.spark_master.startswith("local") else {}),
         **settings.spark_conf,
     }
 
 
-def _private(settings: Settings) -> dict[str, str]:
-    """Hadoop ignores the umask of the process for local files; it uses the first value that is set."""
-    return (
-        {"spark.hadoop.fs.permissions.umask-mode": f"{UMASK:03o}"}
-        if settings.warehouse.startswith("file:")
-        else {}
-    )
-
-
 def session_conf(settings: Settings) -> dict[str, str]:
     """The catalog, and the SQL settings that the jobs and the models require."""
     catalog = f"spark.sql.catalog.{CATALOG}"
+    jdbc: dict[str, str] = {}
+    if credentials := settings.catalog.credentials():
+        # Set only inside the driver: every user of the machine can read a command line.
+        jdbc = {f"{catalog}.jdbc.user": credentials[0], f"{catalog}.jdbc.password": credentials[1]}
     return {
         catalog: "org.apache.iceberg.spark.SparkCatalog",
         f"{catalog}.type": settings.catalog.type,
@@ -67,7 +64,7 @@ def session_conf(settings: Settings) -> dict[str, str]:
         f"{catalog}.cache-enabled": "false",
         # For SQLite, which permits one writer at a time; other drivers ignore it.
         f"{catalog}.jdbc.busy_timeout": str(settings.catalog.lock_seconds * 1000),
-        **_credentials(settings),
+        **jdbc,
         **_lineage(settings),
         "spark.sql.defaultCatalog": CATALOG,
         "spark.sql.catalogImplementation": "in-memory",
@@ -78,15 +75,6 @@ def session_conf(settings: Settings) -> dict[str, str]:
         "spark.sql.ansi.enabled": "false",
         **settings.spark_conf,
     }
-
-
-def _credentials(settings: Settings) -> dict[str, str]:
-    """The catalog's credentials, set only inside the driver: every user of the machine can read a command line."""
-    if (found := settings.catalog.credentials()) is None:
-        return {}
-    return dict(
-        zip((f"spark.sql.catalog.{CATALOG}.jdbc.{name}" for name in ("user", "password")), found, strict=True)
-    )
 
 
 def _lineage(settings: Settings) -> dict[str, str]:

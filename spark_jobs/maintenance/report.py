@@ -8,7 +8,7 @@ from rich.table import Table
 from spark_jobs.maintenance.state import MB
 from spark_jobs.maintenance.table import MaintenanceResult
 
-_console = Console(stderr=True, width=150)
+_console = Console(stderr=True, width=150, highlight=False)
 
 
 def kept(done: list[MaintenanceResult], dry_run: bool, seconds: float) -> None:
@@ -39,13 +39,13 @@ def kept(done: list[MaintenanceResult], dry_run: bool, seconds: float) -> None:
     for each in done:
         if each.refused:
             _console.print(f"[bold yellow]postponed to the next run[/] {each.state.table}: {each.refused}")
-    _console.print(f"{len(done)} tables in {seconds:.1f} s", highlight=False)
+    _console.print(f"{len(done)} tables in {seconds:.1f} s")
 
 
 def failed(table: str, error: Exception) -> None:
     """Print in one line why a table could not be maintained."""
     why = " ".join(str(error).strip().splitlines()[:2])  # the first line of a Java error is only a heading
-    _console.print(f"[bold red]failed[/] {table}: {type(error).__name__}: {why}", highlight=False)
+    _console.print(f"[bold red]failed[/] {table}: {type(error).__name__}: {why}")
 
 
 def _some(count: int) -> str:

@@ -9,7 +9,7 @@ from rich.table import Column, Table
 from spark_jobs.mart_build.dbt import Build
 from spark_jobs.mart_build.inputs import Inputs
 
-_console = Console(stderr=True, width=140)
+_console = Console(stderr=True, width=140, highlight=False)
 
 
 def recovered(publications: list[str]) -> None:
@@ -25,8 +25,7 @@ def nothing_merged() -> None:
 
 def nothing_new(inputs: Inputs) -> None:
     _console.print(
-        f"the marts already contain change_seq {inputs.change_seq_to}, and no watermark has moved: nothing to do",
-        highlight=False,
+        f"the marts already contain change_seq {inputs.change_seq_to}, and no watermark has moved: nothing to do"
     )
 
 
@@ -34,8 +33,7 @@ def reading(inputs: Inputs) -> None:
     marks = ", ".join(f"{cluster} {at} UTC" for cluster, at in inputs.marks.items())
     what = "all records" if inputs.change_seq_from is None else f"the records after {inputs.change_seq_from}"
     _console.print(
-        f"building the marts up to change_seq {inputs.change_seq_to} from {what}; watermarks: {marks}",
-        highlight=False,
+        f"building the marts up to change_seq {inputs.change_seq_to} from {what}; watermarks: {marks}"
     )
 
 
@@ -52,8 +50,7 @@ def published(built: Build, rows: dict[str, int], seconds: float) -> None:
     tests = sum(node.kind == "test" for node in built.nodes)
     _console.print(
         f"{len(rows)} marts published, {tests} tests passed or warned; dbt {built.seconds:.1f} s, "
-        f"in total {seconds:.1f} s",
-        highlight=False,
+        f"in total {seconds:.1f} s"
     )
 
 
@@ -69,8 +66,7 @@ def tested(done: Build | None) -> None:
     if done.error:
         _console.print(f"[bold red]dbt:[/] {escape(done.error)}")
     _console.print(
-        f"{len(done.nodes) - len(done.failures)} of {len(done.nodes)} tests passed or warned; dbt {done.seconds:.1f} s",
-        highlight=False,
+        f"{len(done.nodes) - len(done.failures)} of {len(done.nodes)} tests passed or warned; dbt {done.seconds:.1f} s"
     )
 
 
@@ -85,4 +81,4 @@ def refused(built: Build, state: str) -> None:
     for node in built.failures:
         table.add_row(node.name, node.kind, node.status, escape(node.message[:1000]))
     _console.print(table)
-    _console.print(f"the failing statements are below {state}", highlight=False)
+    _console.print(f"the failing statements are below {state}")
