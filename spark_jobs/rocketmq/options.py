@@ -15,24 +15,26 @@ from spark_jobs.rocketmq.connection import Tls, split_address
 from spark_jobs.rocketmq.message import MAX_INFLATED_BYTES
 from spark_jobs.rocketmq.requests import TOOLS_CONSUMER
 
-NAMES = (
-    "namesrv",
-    "topic",
-    "cluster",
-    "startingOffsets",
-    "endingOffsets",
-    "maxOffsetsPerPartition",
-    "maxInflatedBytes",
-    "epochs",
-    "credentialsEnv",
-    "consumerGroup",
-    "tls",
-    "tlsCaFile",
-    "tlsCertFile",
-    "tlsKeyFile",
-    "timeoutMs",
-    "pullsInFlight",
-)
+# Option to its default value.
+DEFAULTS = {
+    "namesrv": "",
+    "topic": "",
+    "cluster": "",
+    "startingOffsets": "earliest",
+    "endingOffsets": "latest",
+    "maxOffsetsPerPartition": "50000",
+    "maxInflatedBytes": str(MAX_INFLATED_BYTES),
+    "epochs": "{}",
+    "credentialsEnv": "",
+    "consumerGroup": TOOLS_CONSUMER,
+    "tls": "false",
+    "tlsCaFile": "",
+    "tlsCertFile": "",
+    "tlsKeyFile": "",
+    "timeoutMs": "10000",
+    "pullsInFlight": "64",
+}
+NAMES = tuple(DEFAULTS)
 
 QueueMap = dict[str, dict[int, int]]
 
@@ -73,7 +75,7 @@ class Options:
             ValueError: an option is unknown, missing or invalid; the message names it and its valid values.
         """
         known = {name.lower(): name for name in NAMES}
-        values: dict[str, str] = {}
+        values = dict(DEFAULTS)
         for name in given:
             if name.lower() not in known:
                 near = difflib.get_close_matches(name.lower(), known, 1, 0.5)
@@ -88,17 +90,17 @@ class Options:
         options = cls(
             namesrv=namesrv,
             topic=_required(values, "topic"),
-            cluster=values.get("cluster", ""),
-            starting=_bound("startingOffsets", values.get("startingOffsets", "earliest")),
-            ending=_bound("endingOffsets", values.get("endingOffsets", "latest")),
-            max_offsets_per_partition=_count(values, "maxOffsetsPerPartition", 50_000),
-            max_inflated_bytes=_count(values, "maxInflatedBytes", MAX_INFLATED_BYTES),
-            epochs=_queue_map("epochs", values.get("epochs", "{}")),
-            credentials_env=values.get("credentialsEnv") or None,
-            consumer_group=values.get("consumerGroup") or TOOLS_CONSUMER,
+            cluster=values["cluster"],
+            starting=_bound(values, "startingOffsets"),
+            ending=_bound(values, "endingOffsets"),
+            max_offsets_per_partition=_count(values, "maxOffsetsPerPartition"),
+            max_inflated_bytes=_count(values, "maxInflatedBytes"),
+            epochs=_queue_map(values, "epochs"),
+            credentials_env=values["credentialsEnv"] or None,
+            consumer_group=values["consumerGroup"] or TOOLS_CONSUMER,
             tls=_tls(values),
-            timeout_ms=_count(values, "timeoutMs", 10_000),
-            pulls_in_flight=_count(values, "pullsInFlight", 64),
+            timeout_ms=_count(values, "timeoutMs"),
+            pulls_in_flight=_count(values, "pullsInFlight"),
         )
         maps = [set(queues_of(b)) for b in (options.starting, options.ending) if isinstance(b, dict)]
         if len(maps) == 2 and (in_one := maps[0] ^ maps[1]):
@@ -140,13 +142,13 @@ def queues_of(offsets: QueueMap) -> list[tuple[str, int]]:
 
 
 def _required(values: Mapping[str, str], name: str) -> str:
-    if not values.get(name, "").strip():
+    if not (value := values[name].strip()):
         raise ValueError(f"option {name!r} is required")
-    return values[name].strip()
+    return value
 
 
-def _count(values: Mapping[str, str], name: str, default: int) -> int:
-    text = values.get(name, str(default)).strip()
+def _count(values: Mapping[str, str], name: str) -> int:
+    text = values[name].strip()
     if not text.isdecimal() or int(text) < 1:
         raise ValueError(f"option {name!r} must be an integer above 0, not {text!r}")
     return int(text)
@@ -154,10 +156,10 @@ def _count(values: Mapping[str, str], name: str, default: int) -> int:
 
 def _tls(values: Mapping[str, str]) -> Tls | None:
     """Option `tls`: false, true, or insecure (certificates are not verified); the other tls options name files."""
-    mode = values.get("tls", "false").strip().lower()
+    mode = values["tls"].strip().lower()
     if mode not in ("false", "true", "insecure"):
         raise ValueError(f"option 'tls' must be true, false or insecure, not {mode!r}")
-    ca, cert, key = (values.get(name) or None for name in ("tlsCaFile", "tlsCertFile", "tlsKeyFile"))
+    ca, cert, key = (values[name] or None for name in ("tlsCaFile", "tlsCertFile", "tlsKeyFile"))
     if mode == "false":
         if ca or cert or key:
             raise ValueError("options tlsCaFile, tlsCertFile and tlsKeyFile require tls=true")
@@ -165,12 +167,12 @@ def _tls(values: Mapping[str, str]) -> Tls | None:
     return Tls(ca, cert, key, verify=mode == "true")
 
 
-def _bound(name: str, text: str) -> Bound:
-    text = text.strip()
+def _bound(values: Mapping[str, str], name: str) -> Bound:
+    text = values[name].strip()
     if text.lower() in ("earliest", "latest"):
         return "earliest" if text.lower() == "earliest" else "latest"
     if text.startswith("{"):
-        return _queue_map(name, text)
+        return _queue_map(values, name)
     if text.isdecimal():
         return Timestamp(int(text))
     try:
@@ -184,9 +186,9 @@ def _bound(name: str, text: str) -> Bound:
     return Timestamp(round(moment.timestamp() * 1000))
 
 
-def _queue_map(name: str, text: str) -> QueueMap:
+def _queue_map(values: Mapping[str, str], name: str) -> QueueMap:
     try:
-        parsed = json.loads(text)
+        parsed = json.loads(values[name])
         offsets = {
             str(broker): {int(queue_id): offset for queue_id, offset in queues.items()}
             for broker, queues in parsed.items()
