@@ -146,12 +146,11 @@ def erase_from_ops(spark: SparkSession, rule: Rule, dry_run: bool = False) -> in
         count += len(found)
         if found and not dry_run:
             of_cluster = "cluster = :cluster and " if "cluster" in table.column_names else ""
-            for attempt in publish.retry_commit():
-                with attempt:
-                    spark.sql(
-                        f"delete from {table.full_name} where {of_cluster}array_contains(:named, {name})",
-                        args={"cluster": rule.cluster, "named": sorted({row[0] for row in found})},
-                    )
+            publish.sql_with_retry(
+                spark,
+                f"delete from {table.full_name} where {of_cluster}array_contains(:named, {name})",
+                {"cluster": rule.cluster, "named": sorted({row[0] for row in found})},
+            )
     return count
 
 

@@ -11,10 +11,11 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from typing import Any
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_random
 
 from spark_jobs.lake.catalog import is_commit_conflict, retry_commit
@@ -65,7 +66,7 @@ def branch(spark: SparkSession, table: Table, purpose: str, base: int | None) ->
         spark.createDataFrame([], table.schema).writeTo(table.full_name).append()
         raise PublishConflictError(f"{table.full_name} had no snapshot yet")
     name = f"{purpose}_{datetime.now(UTC):{_TIME_FORMAT}}_{uuid.uuid4().hex[:12]}"
-    _move_refs(spark, f"alter table {table.full_name} create branch {name} as of version {base}")
+    sql_with_retry(spark, f"alter table {table.full_name} create branch {name} as of version {base}")
     try:
         yield name
     finally:
@@ -83,7 +84,7 @@ def created_at(branch_name: str) -> datetime | None:
 
 def drop_branch(spark: SparkSession, table: str, name: str) -> None:
     """Drop a branch of a table, by the table's full name, if it exists."""
-    _move_refs(spark, f"alter table {table} drop branch if exists {name}")
+    sql_with_retry(spark, f"alter table {table} drop branch if exists {name}")
 
 
 def append(rows: DataFrame, table: Table, branch_name: str, properties: dict[str, str]) -> None:
@@ -150,21 +151,19 @@ def fast_forward(spark: SparkSession, table: str, branch_name: str) -> None:
         PublishConflictError: main has moved since the branch was created.
     """
     try:
-        _move_refs(spark, f"call lake.system.fast_forward('{table}', 'main', '{branch_name}')")
+        sql_with_retry(spark, f"call lake.system.fast_forward('{table}', 'main', '{branch_name}')")
     except (PySparkException, Py4JJavaError) as error:
         if "not an ancestor" in str(error):
             raise PublishConflictError(f"{table}: main moved while {branch_name} was written") from error
         raise
 
 
-def _move_refs(spark: SparkSession, statement: str) -> None:
-    """Run a statement that creates, moves or drops a branch; retry on a commit conflict.
+def sql_with_retry(spark: SparkSession, statement: str, args: dict[str, Any] | None = None) -> list[Row]:
+    """Run a statement that commits; retry on a commit conflict.
 
     Each attempt reads main again, so a fast-forward stays a compare-and-set.
     """
-    for attempt in retry_commit():
-        with attempt:
-            spark.sql(statement).collect()
+    return retry_commit()(lambda: spark.sql(statement, args).collect())
 
 
 def retry_on_conflict() -> Retrying:

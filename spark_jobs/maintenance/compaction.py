@@ -76,9 +76,7 @@ def rewrite_manifests(spark: SparkSession, settings: Settings, name: str, run_id
     table = _table(spark, name)
     before = spark.table(f"{table.full_name}.manifests").count()
     if before:
-        for attempt in publish.retry_commit():
-            with attempt:
-                _actions(spark).rewriteManifests(_loaded(spark, table)).execute()
+        publish.retry_commit()(lambda: _actions(spark).rewriteManifests(_loaded(spark, table)).execute())
         carry_offsets(spark, settings, name, run_id)
     return before
 

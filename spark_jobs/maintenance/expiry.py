@@ -28,13 +28,12 @@ def expire_snapshots(spark: SparkSession, table: str, older_than: datetime, keep
 
     The head of a branch is kept, whatever its age, so a running publication loses nothing.
     """
-    for attempt in publish.retry_commit():
-        with attempt:
-            done = spark.sql(
-                f"call {CATALOG}.system.expire_snapshots(table => '{CATALOG}.{table}', "
-                f"older_than => {_literal(older_than)}, retain_last => {keep})"
-            ).collect()[0]
-    return sum(done.asDict().values())
+    (counts,) = publish.sql_with_retry(
+        spark,
+        f"call {CATALOG}.system.expire_snapshots(table => '{CATALOG}.{table}', "
+        f"older_than => {_literal(older_than)}, retain_last => {keep})",
+    )
+    return sum(counts)
 
 
 def remove_orphans(spark: SparkSession, table: str, older_than: datetime, dry_run: bool = False) -> int:
@@ -54,9 +53,7 @@ def keep_few_metadata_files(spark: SparkSession, table: str) -> None:
     if METADATA.items() <= {row.key: row.value for row in rows}.items():
         return
     listed = ", ".join(f"'{key}'='{value}'" for key, value in METADATA.items())
-    for attempt in publish.retry_commit():
-        with attempt:
-            spark.sql(f"alter table {CATALOG}.{table} set tblproperties ({listed})")
+    publish.sql_with_retry(spark, f"alter table {CATALOG}.{table} set tblproperties ({listed})")
 
 
 def _literal(moment: datetime) -> str:

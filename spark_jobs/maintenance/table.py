@@ -65,13 +65,10 @@ def maintain_table(
         )
     dropped, compacted, refused = None, Compacted(), None
     try:
-        for attempt in publish.retry_on_conflict():
-            with attempt:
-                dropped = drop_old_rows(spark, settings, table, policy, now, run_id) or dropped
-        for attempt in publish.retry_on_conflict():
-            with attempt:
-                if state.to_compact:
-                    compacted = compaction.compact(spark, settings, table, policy, run_id)
+        retry = publish.retry_on_conflict()
+        dropped = retry(drop_old_rows, spark, settings, table, policy, now, run_id)
+        if state.to_compact:
+            compacted = retry(compaction.compact, spark, settings, table, policy, run_id)
         manifests = _manifests_due(state, policy)
         if manifests:
             compaction.rewrite_manifests(spark, settings, table, run_id)
