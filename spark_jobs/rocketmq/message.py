@@ -22,8 +22,6 @@ from spark_jobs.rocketmq.properties import Properties
 
 MAGIC_V1 = -626843481
 MAGIC_V2 = -626843477
-BORN_HOST_V6 = 0x10
-STORE_HOST_V6 = 0x20
 # A batch that the broker stores as one message: both bits are set, and its body contains the messages.
 INNER_BATCH = 0x40 | 0x80
 MAX_INFLATED_BYTES = 32 * 1024 * 1024
