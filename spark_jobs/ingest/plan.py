@@ -72,7 +72,7 @@ def plan(
         try:
             found[queue] = source.bounds(queue)
         except _ERRORS as error:
-            fail(done, queue, str(error))
+            add_failure(done, queue, str(error))
     waiting = {
         queue: bounds.max_offset - max(bounds.min_offset, committed[queue].next if queue in committed else 0)
         for queue, bounds in found.items()
@@ -83,20 +83,20 @@ def plan(
             known = committed.get(queue)
             next_step = step(source, queue, bounds, known, planned_at, margin_ms, shares[queue])
         except _ERRORS as error:
-            fail(done, queue, str(error))
+            add_failure(done, queue, str(error))
             continue
         done.steps.append(next_step)
         done.positions[queue] = next_step.position
     return done
 
 
-def fail(done: Plan, queue: Queue, why: str) -> None:
+def add_failure(done: Plan, queue: Queue, why: str) -> None:
     """Add a failure; a queue that was never read holds the watermark of its cluster at 1970."""
     done.failures[str(queue)] = why
     done.positions.setdefault(queue, Position(next=0))
 
 
-def without(done: Plan, queue: Queue, committed: Positions, why: str) -> Plan:
+def without_queue(done: Plan, queue: Queue, committed: Positions, why: str) -> Plan:
     """The plan without a queue that cannot be read; the queue keeps its committed offset."""
     rest = replace(
         done,
@@ -107,7 +107,7 @@ def without(done: Plan, queue: Queue, committed: Positions, why: str) -> Plan:
     rest.positions.pop(queue)
     if queue in committed:
         rest.positions[queue] = committed[queue]
-    fail(rest, queue, why)
+    add_failure(rest, queue, why)
     return rest
 
 
@@ -122,7 +122,7 @@ def _shares(waiting: dict[Queue, int], max_offsets: int) -> dict[Queue, int]:
     return shares
 
 
-def watch(done: Plan, cluster: Cluster, routed: set[str]) -> None:
+def handle_missing_queues(done: Plan, cluster: Cluster, routed: set[str]) -> None:
     """Handle queues of the cluster that were read before and are not in this plan.
 
     A queue of a topic that is no longer configured is retired: it does not hold the watermark back. A queue that is

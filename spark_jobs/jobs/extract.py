@@ -13,7 +13,7 @@ from spark_jobs.erasure.bodies import without_erased
 from spark_jobs.erasure.rules import rules_of
 from spark_jobs.ingest import raw, report
 from spark_jobs.ingest.brokers import TopicSource
-from spark_jobs.ingest.plan import Plan, plan, watch, without
+from spark_jobs.ingest.plan import Plan, handle_missing_queues, plan, without_queue
 from spark_jobs.jobs.run import job_parser, run_job
 from spark_jobs.lake import publish, tables
 from spark_jobs.lake.offsets import Positions, Queue, read_offsets
@@ -42,7 +42,7 @@ def planned(cluster: Cluster, settings: Settings, before: Positions) -> Plan:
             max_offsets=settings.extract.max_offsets_per_run,
         )
     found.failures.update({f"{cluster.name}/{topic}": why for topic, why in unreachable.items()})
-    watch(found, cluster, set(cluster.topics) - set(unreachable))
+    handle_missing_queues(found, cluster, set(cluster.topics) - set(unreachable))
     return found
 
 
@@ -68,7 +68,7 @@ def extract(
             if found is None:
                 raise
             report.left_out(*found)
-            todo = without(todo, found[0], before.positions, found[1])
+            todo = without_queue(todo, found[0], before.positions, found[1])
     return todo, raw.Written({}, 0.0)  # nothing could be read: an empty commit would add nothing
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from spark_jobs.ingest.plan import Plan, plan, watch, without
+from spark_jobs.ingest.plan import Plan, handle_missing_queues, plan, without_queue
 from spark_jobs.lake.offsets import Position, Queue, watermarks
 from spark_jobs.rocketmq.client import Bounds
 from spark_jobs.rocketmq.errors import RocketMQError
@@ -159,12 +159,14 @@ def test_a_slave_is_no_proof_that_a_queue_was_read_to_its_end():
 def test_a_queue_that_turns_out_to_be_unreadable_is_left_out_alone():
     before = planned({A: Log(0, 20), B: Log(0, 3)}).positions
     done = planned({A: Log(50, 60), B: Log(0, 5)}, before)
-    rest = without(done, A, before, "a hole at 55")
+    rest = without_queue(done, A, before, "a hole at 55")
     assert ranges(rest) == {B: (3, 5)}
     assert rest.gaps == []
     assert rest.positions == {A: before[A], B: done.positions[B]}
     assert rest.failures == {str(A): "a hole at 55"}
-    assert without(planned({A: Log(0, 9)}, queues=[A]), A, {}, "gone").positions == {A: Position(next=0)}
+    assert without_queue(planned({A: Log(0, 9)}, queues=[A]), A, {}, "gone").positions == {
+        A: Position(next=0)
+    }
 
 
 def test_a_queue_that_was_never_read_holds_the_watermark_at_the_beginning():
@@ -188,7 +190,7 @@ def test_a_gap_up_to_the_end_of_a_queue_lasts_until_it_was_found():
 def watched(topics: list[str], queues) -> Plan:
     before = planned({A: Log(0, 20), B: Log(0, 3)}).positions
     done = plan(Brokers({A: Log(0, 30)}), queues, before, NOW + 60_000, MARGIN, 10**6)
-    watch(done, Cluster(name="c", namesrv=["h:1"], trace_topics=topics), set(topics))
+    handle_missing_queues(done, Cluster(name="c", namesrv=["h:1"], trace_topics=topics), set(topics))
     return done
 
 
