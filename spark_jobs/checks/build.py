@@ -16,8 +16,8 @@ from pyiceberg.table.snapshots import Operation, Snapshot
 
 from spark_jobs.checks.check import Measured, Run, check
 from spark_jobs.lake.catalog import lake
+from spark_jobs.lake.tables import RECORD_KEY
 from spark_jobs.mart_build.inputs import CHANGE_SEQ_TO
-from spark_jobs.trace.merge import RECORD_KEY
 
 # Facts only gain rows, unless history is removed on purpose.
 _gate = partial(check, "marts", kind="integrity", stage="gate")

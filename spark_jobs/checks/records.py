@@ -13,8 +13,8 @@ from pyspark.sql import functions as F
 from spark_jobs.checks.check import QUEUE_ENTITY, Measured, Run, check, rate
 from spark_jobs.lake.catalog import head
 from spark_jobs.lake.offsets import Position, Positions, Queue, Range, read_offsets, rows_in
-from spark_jobs.lake.tables import EVENTS, INGEST_GAPS, RAW, Table
-from spark_jobs.trace.merge import MESSAGE_KEY, least_records, pending
+from spark_jobs.lake.tables import EVENTS, INGEST_GAPS, MESSAGE_KEY, RAW, Table
+from spark_jobs.trace.merge import least_records, pending
 
 QUEUE = MESSAGE_KEY[:4]
 QUEUE_EPOCH = MESSAGE_KEY[:5]

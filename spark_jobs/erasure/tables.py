@@ -17,10 +17,19 @@ from spark_jobs.erasure.matching import COLUMNS, any_of, in_record, in_text
 from spark_jobs.erasure.rules import Kind, Rule
 from spark_jobs.lake import catalog, publish
 from spark_jobs.lake.offsets import CHANGE_SEQ, OFFSETS, RUN_ID, read_offsets, to_json
-from spark_jobs.lake.tables import ALERTS, CHECK_RESULTS, EVENTS, RAW, REPLACED_RECORDS, Table
+from spark_jobs.lake.tables import (
+    ALERTS,
+    CHECK_RESULTS,
+    EVENTS,
+    MESSAGE_KEY,
+    RAW,
+    RECORD_KEY,
+    REPLACED_RECORDS,
+    Table,
+)
 from spark_jobs.maintenance import compaction, expiry
 from spark_jobs.settings import Settings
-from spark_jobs.trace.merge import MESSAGE_KEY, RECORD_KEY, parts_of, same_key
+from spark_jobs.trace.merge import parts_of, same_key
 
 
 @dataclass(frozen=True)

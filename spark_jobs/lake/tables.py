@@ -49,7 +49,7 @@ def _columns(*rows: tuple[str, str, str]) -> tuple[Column, ...]:
     return tuple(Column(*row) for row in rows)
 
 
-_RECORD_KEY = (
+_MESSAGE_KEY = (
     ("cluster", "string", "name of the RocketMQ cluster in the settings"),
     ("trace_topic", "string", "topic that the trace message was read from"),
     ("broker", "string", "broker name"),
@@ -58,11 +58,15 @@ _RECORD_KEY = (
     ("queue_offset", "bigint", "offset of the trace message in its queue"),
 )
 
+# The keys of a trace message and of a record in it.
+MESSAGE_KEY = [name for name, _, _ in _MESSAGE_KEY]
+RECORD_KEY = [*MESSAGE_KEY, "record_index"]
+
 RAW = Table(
     "raw.trace_messages",
     "One row per trace message, as the broker stored it; append-only.",
     _columns(
-        *_RECORD_KEY,
+        *_MESSAGE_KEY,
         ("store_time", "timestamp", "when the broker stored the message (broker's clock), UTC"),
         ("born_time", "timestamp", "when the client sent the message (client's clock), UTC"),
         ("born_host", "string", "client's address, ip:port"),
@@ -86,7 +90,7 @@ EVENTS = Table(
     "One row per trace record, valid or Invalid. Its key: "
     "(cluster, trace_topic, broker, queue_id, epoch, queue_offset, record_index).",
     _columns(
-        *_RECORD_KEY,
+        *_MESSAGE_KEY,
         ("record_index", "int", "0-based position of the record in the message's body; gaps are allowed"),
         ("store_time", "timestamp", "when the broker stored the trace message, UTC"),
         ("born_host", "string", "address of the client that wrote the trace, ip:port"),
@@ -119,7 +123,7 @@ EVENTS = Table(
         ("change_seq", "bigint", "number of the commit that published the row; each commit has a higher one"),
     ),
     partitioned_by="days(store_time)",
-    order="cluster, trace_topic, broker, queue_id, epoch, queue_offset, record_index",
+    order=", ".join(RECORD_KEY),
 )
 
 INGEST_GAPS = Table(
@@ -144,7 +148,7 @@ REPLACED_RECORDS = Table(
     "ops.replaced_records",
     "One row per record that a replay replaced, with the columns by which the models find the rows to compute again.",
     _columns(
-        *_RECORD_KEY,
+        *_MESSAGE_KEY,
         ("record_index", "int", "position of the record in the message's body, before"),
         ("store_time", "timestamp", "when the broker stored the trace message, UTC"),
         ("record_type", "string", "before the replay"),

@@ -21,16 +21,13 @@ from spark_jobs.lake.offsets import (
     rows_in,
     to_json,
 )
-from spark_jobs.lake.tables import EVENTS, RAW
+from spark_jobs.lake.tables import EVENTS, MESSAGE_KEY, RAW, RECORD_KEY
 from spark_jobs.settings import Limits
 from spark_jobs.trace.decode import DECODER_VERSION, decode
 from spark_jobs.trace.layouts import RECORD_SEPARATOR
 
 # An epoch that has ended is merged to its end.
 _END_OF_EPOCH = 2**62
-
-MESSAGE_KEY = ["cluster", "trace_topic", "broker", "queue_id", "epoch", "queue_offset"]
-RECORD_KEY = [*MESSAGE_KEY, "record_index"]
 
 
 def pending(raw: Positions, events: Positions) -> list[Range]:

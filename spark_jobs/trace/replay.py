@@ -14,10 +14,10 @@ from pyspark.sql import functions as F
 
 from spark_jobs.lake import publish
 from spark_jobs.lake.offsets import CHANGE_SEQ, OFFSETS, RUN_ID, CommittedOffsets, rows_in, to_json
-from spark_jobs.lake.tables import EVENTS, RAW, REPLACED_RECORDS
+from spark_jobs.lake.tables import EVENTS, MESSAGE_KEY, RAW, RECORD_KEY, REPLACED_RECORDS
 from spark_jobs.settings import Limits
 from spark_jobs.trace.decode import OUTPUT
-from spark_jobs.trace.merge import MESSAGE_KEY, RECORD_KEY, Part, parts_of, pending, rows_of, same_key
+from spark_jobs.trace.merge import Part, parts_of, pending, rows_of, same_key
 
 
 @dataclass(frozen=True)
