@@ -63,7 +63,7 @@ def main() -> None:
         case "build":
             around((dbt, "dbtRunner"), before=when_tasks_run(happens))
         case "publish":
-            around((publication, "_move"), before=happens)
+            around((publication, "_fast_forward"), before=happens)
         case "maintain":
             around((maintain, "maintain_table"), before=happens)
     job = importlib.import_module(f"spark_jobs.jobs.{name}")
