@@ -12,6 +12,7 @@ Hadoop's ViewFs mounts at `ROOT`, wherever the archive was unpacked.
 from __future__ import annotations
 
 import csv
+import gzip
 import json
 import shutil
 import tarfile
@@ -113,7 +114,7 @@ def _copy_table(spark: SparkSession, table: str, source: str, target: str, folde
     """Copy a table's files to a folder with the paths of the target; return the location of the new metadata file."""
     catalog, _, name = table.partition(".")
     done = spark.sql(
-        f"call {catalog}.system.rewrite_table_path(table => '{name}', "
+        f"call {catalog}.system.rewrite_table_path(table => '{table}', "
         f"source_prefix => '{source}', target_prefix => '{target}')"
     ).collect()[0]
     for part in spark.read.text(done.file_list_location).collect():
@@ -128,10 +129,13 @@ def _copy_table(spark: SparkSession, table: str, source: str, target: str, folde
 def _copy_view(file: str, source: str, target: str, folder: Path) -> str:
     """As `_copy_table`: the metadata file of a view names the view's location, and no other file."""
     local = Path(file.removeprefix("file:"))
-    metadata = local.read_text().replace(source, target)
+    open_text = gzip.open if local.name.endswith(".gz.metadata.json") else open
+    with open_text(local, "rt") as original:
+        metadata = original.read().replace(source, target)
     new = folder / Path(*local.parts[-4:])
     new.parent.mkdir(parents=True, exist_ok=True)
-    new.write_text(metadata)
+    with open_text(new, "wt") as copy:
+        copy.write(metadata)
     return f"{target}/{'/'.join(local.parts[-4:])}"
 
 
