@@ -1,4 +1,4 @@
-"""Processes that are told on stdin what to do and answer on stdout, and end when the benchmark ends."""
+"""Processes that take commands on stdin and answer on stdout, and end when the benchmark ends."""
 
 from __future__ import annotations
 

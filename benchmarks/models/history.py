@@ -85,7 +85,7 @@ def _messages(spark: SparkSession, queue: Queue, start: int, end: int, since_ms:
 
 
 def _records(queue: Queue, n: Column, index: int, since_ms: int) -> Column:
-    """What the clients of one message write, told some seconds after it was done."""
+    """The records that the clients write for one message, some seconds after the event."""
 
     def drawn(what: str, below: int) -> Column:
         return F.pmod(F.xxhash64(F.lit(queue.broker), n, F.lit(index), F.lit(what)), F.lit(below))

@@ -135,8 +135,8 @@ def _alone(release: str, kinds: dict[str, dict[str, str]]) -> Iterator[tuple[str
         for choices in varied:
             for chosen in product(*choices.values()):
                 changed = dict(zip(choices, chosen, strict=True))
-                told = " ".join(f"{name}={value!r}" for name, value in changed.items())
-                yield f"{name} {told}", [context(**kind, **changed)]
+                fields = " ".join(f"{name}={value!r}" for name, value in changed.items())
+                yield f"{name} {fields}", [context(**kind, **changed)]
 
 
 def _together(kinds: dict[str, dict[str, str]]) -> Iterator[tuple[str, list[Context]]]:

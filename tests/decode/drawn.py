@@ -91,7 +91,7 @@ class Values:
     booleans: Sequence[str] = BOOLEANS
 
     def of(self, layout: Layout, chance: random.Random) -> dict[str, str]:
-        """The fields of one record by name. It can be told from those of other layouts."""
+        """The fields of one record by name. It cannot be mistaken for a record of another layout."""
         drawn = {name: chance.choice(self._kind(FIELDS[name].kind)) for name in layout.fields}
         if (
             "time" in drawn

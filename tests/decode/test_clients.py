@@ -275,7 +275,7 @@ CLIENTS = (
         (newlife("pub_8_newlife", "Pub"),),
     ),
     Client(
-        "NewLife: what a listener call got, with no tags and keys, and a cost that nobody measured",
+        "NewLife: what a listener call got, with no tags and keys, and a cost that was not measured",
         "orders|AC11|||10.0.0.1:10911|128|0|SubBefore¶orders|AC12|||10.0.0.1:10911|128|0|SubBefore",
         (
             newlife("sub_before_8_newlife", "SubBefore", tags="", keys="", cost_ms=0.0),

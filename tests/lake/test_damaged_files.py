@@ -46,7 +46,7 @@ def data_file(settings: Settings, table: Table) -> Path:
 
 @contextmanager
 def damaged(file: Path, content: bytes | None) -> Iterator[None]:
-    """The file has other content, or is gone; its checksum too, as nobody else writes one."""
+    """The file has other content, or is gone; its checksum too, as only Hadoop writes one."""
     checksum = file.with_name(f".{file.name}.crc")
     kept = {each: each.read_bytes() for each in (file, checksum) if each.exists()}
     for each in kept:

@@ -41,7 +41,7 @@ def databases(postgres, monkeypatch):
         with connection.cursor() as cursor:
             if name not in made:
                 cursor.execute(f"drop database if exists {name} with (force)")
-            if template != "template0":  # nobody may be connected to what is copied
+            if template != "template0":  # a database with connections cannot be copied
                 cursor.execute(
                     "select pg_terminate_backend(pid) from pg_stat_activity where datname = %s", [template]
                 )

@@ -258,10 +258,10 @@ def test_a_table_that_fails_is_told_of_and_the_others_are_kept(filled, settings,
     )
     with commits_in_between(settings, tables.ALERTS, 1000):
         assert maintain.main(["--pool", "lake_publish"]) == 1
-    told = capfd.readouterr().err
-    assert f"failed {tables.ALERTS.name}" in told
+    output = capfd.readouterr().err
+    assert f"failed {tables.ALERTS.name}" in output
     expected = len(tables_of(filled, settings, "lake_publish")) - 1
-    assert f"{expected} tables in " in told
+    assert f"{expected} tables in " in output
 
 
 def test_what_dead_runs_left_goes_when_it_is_old(filled, settings):

@@ -87,7 +87,7 @@ def test_nameservers_get_the_port_that_they_lack(connections):
         (Bounds(2, 5), 5, 0),
         (Bounds(2, 5), 4, 1),
         (Bounds(4, 9), 1, 5),  # 1, 2 and 3 have expired
-        (Bounds(0, 3), 7, 3),  # made anew
+        (Bounds(0, 3), 7, 3),  # recreated
         (Bounds(0, 3, from_master=False), 7, 0),  # a slave that lags
     ],
 )

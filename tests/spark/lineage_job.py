@@ -1,4 +1,4 @@
-"""A Spark application of its own that reports lineage to a sink in its own process; prints what the sink was told.
+"""A Spark application of its own that reports lineage to a sink in its own process; prints what the sink received.
 
 The sink answers while one table is written, is gone for the next, and for the last takes connections and never answers.
 A job that fails on any of it ends with a code.
@@ -23,8 +23,8 @@ def main(home: str) -> None:
     spark = session("lineage", Settings(home=Path(home), lineage=lineage))
     spark.sql("create namespace if not exists lake.t")
     spark.sql("create table lake.t.source as select 1 as one")
-    spark.sql("create table lake.t.told as select * from lake.t.source")
-    sink.wait_for(wrote("t.told"), 30)
+    spark.sql("create table lake.t.written as select * from lake.t.source")
+    sink.wait_for(wrote("t.written"), 30)
     sink.close()
     spark.sql("create table lake.t.dead as select * from lake.t.source")
     with socket.create_server(("127.0.0.1", sink.port)):

@@ -161,7 +161,7 @@ def test_a_reset_queue_starts_a_new_epoch_and_both_are_merged(lake, settings):
 
     again = Plan(stored(9), [], {}, {QUEUE: Position(2, 1, stored(1), 9, 7, complete_to=stored(1))})
     again.steps.append(Step(Range(QUEUE, 1, 0, 2), again.positions[QUEUE], lag=0))
-    write(lake, settings, messages(lake, 0, 2).withColumn("epoch", F.lit(1)), again, "anew")
+    write(lake, settings, messages(lake, 0, 2).withColumn("epoch", F.lit(1)), again, "again")
     assert merge_all(lake, settings, "run") == 14
     found = lake.table("lake.events.trace_records").groupBy("epoch").count().collect()
     assert {row.epoch: row["count"] for row in found} == {0: 10, 1: 4}

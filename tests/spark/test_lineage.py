@@ -1,4 +1,4 @@
-"""OpenLineage: a sink is told what was read and written; one that is away or mute fails no job."""
+"""OpenLineage: a sink receives what was read and written; one that is away or mute fails no job."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.lineage_sink import names, wrote
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory) -> dict:
+def received(tmp_path_factory) -> dict:
     """What `lineage_job.py` printed."""
     home = tmp_path_factory.mktemp("lineage")
     command = [sys.executable, str(PROJECT / "tests" / "spark" / "lineage_job.py"), str(home)]
@@ -25,13 +25,13 @@ def told(tmp_path_factory) -> dict:
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def test_a_job_tells_what_it_read_and_wrote(told):
-    events = [event for event in told["events"] if wrote("t.told")(event)]
+def test_a_job_reports_what_it_read_and_wrote(received):
+    events = [event for event in received["events"] if wrote("t.written")(event)]
     assert events
     assert any(names(event, "inputs", "t.source") for event in events)
     assert {event["job"]["namespace"] for event in events} == {"local"}
 
 
-def test_a_sink_that_is_away_or_mute_fails_nothing(told):
-    assert told["rows"] == 1
-    assert told["stop_seconds"] < 60
+def test_a_sink_that_is_away_or_mute_fails_nothing(received):
+    assert received["rows"] == 1
+    assert received["stop_seconds"] < 60

@@ -1,4 +1,4 @@
-"""Raw decoded anew: what the decoder reads otherwise is replaced by message, all else stays."""
+"""Raw is decoded again: messages that the decoder reads differently are replaced, all others stay."""
 
 from __future__ import annotations
 

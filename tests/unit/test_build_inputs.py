@@ -1,4 +1,4 @@
-"""When a build takes up what came since the last one, and when it makes everything anew."""
+"""When a build is incremental, and when it is a full refresh."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ TYPE_FIRST = [layout for layout in LAYOUTS if not layout.type_last]
 @pytest.mark.parametrize("layout", TYPE_FIRST, ids=lambda layout: layout.name)
 def test_a_layout_is_a_candidate_of_its_own_count(layout):
     found = candidate(layout.record_type, layout.count, last_empty=False)
-    # The two Pubs of 15 fields are told apart by a field's kind, in decode.
+    # The two Pubs of 15 fields are distinguished by the kind of a field, in decode.
     expected = BY_NAME["pub_15"] if layout.name == "pub_15_rmqsdk" else layout
     assert found == expected
 

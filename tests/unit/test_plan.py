@@ -1,4 +1,4 @@
-"""The plan of a run: exact ranges, gaps that are told, queues that fail alone."""
+"""The plan of a run: exact ranges, gaps that are reported, queues that fail alone."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def test_exactly_at_the_edge_is_no_gap():
     ],
     ids=["shorter", "grown past the resume point", "grown, and its beginning expired"],
 )
-def test_a_topic_made_anew_stops_its_queue_alone(log, what):
+def test_a_recreated_topic_stops_its_queue_alone(log, what):
     before = planned({A: Log(0, 20), B: Log(0, 3)}).positions
     done = planned({A: log, B: Log(0, 5)}, before)
     assert what in done.failures[str(A)]

@@ -75,7 +75,7 @@ def test_the_epoch_is_the_one_that_is_read_now():
     assert found.range.epoch == 2
 
 
-def test_a_queue_that_was_made_anew_has_other_messages():
+def test_a_recreated_queue_has_other_messages():
     with pytest.raises(QueueError, match="ingest-reset"):
         plan_reextract(Brokers({A: (0, 50)}, life=1), [A], {A: read_to(40)}, ReextractRequest(0, 9, A))
 

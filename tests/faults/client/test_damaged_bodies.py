@@ -1,4 +1,4 @@
-"""Bytes rot on the way or on the broker's disk: the neighbours are untouched, and what came is kept and told."""
+"""Bytes rot on the way or on the broker's disk: the neighbours are untouched, and the received bytes are kept and reported."""
 
 from __future__ import annotations
 

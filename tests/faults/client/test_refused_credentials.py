@@ -1,4 +1,4 @@
-"""The ACL of 4.x (plain_acl.yml) and of 5.x: who may read reads, who may not is told why, and no secret gets out."""
+"""The ACL of 4.x (plain_acl.yml) and of 5.x: permitted users read, others get an error with the reason, without secrets."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
 
 @pytest.fixture(scope="module")
 def second(broker: Sandbox, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
-    """Another broker at the same nameserver, with small files, which it deletes soon after it is told to."""
+    """Another broker at the same nameserver, with small files, which it deletes soon after a request."""
     folder = Path(tmp_path_factory.mktemp("second"))
     small = {
         "mappedFileSizeCommitLog": str(1024 * 1024),

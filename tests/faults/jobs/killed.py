@@ -116,7 +116,7 @@ def audited(job: Job, die: Die) -> None:
     around(job.audit, after=lambda: die({}))
 
 
-def gaps_booked(job: Job, die: Die) -> None:
+def gaps_saved(job: Job, die: Die) -> None:
     """Offsets that the broker has deleted are in `ops.ingest_gaps`, main is where it was."""
     around((raw, "_record_gaps"), after=lambda: die({}))
 
@@ -145,7 +145,7 @@ POINTS: dict[str, Callable[[Job, Die], None]] = {
     "files-written": files_written,
     "committed": committed,
     "audited": audited,
-    "gaps-booked": gaps_booked,
+    "gaps-saved": gaps_saved,
     "published": published,
     "expiry": expiry,
 }

@@ -1,4 +1,4 @@
-"""The broker has deleted messages before they were read: the gap is booked, once, and reading goes on after it."""
+"""The broker has deleted messages before they were read: the gap is saved, once, and reading goes on after it."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_a_gap(world: World, second: Sandbox, tmp_path: Path):
     world.write(200, broker=second.broker_name)
     expected = [(queue, 0, 500, low) for queue, low in sorted(first.items())]
 
-    killed(world, "gaps-booked", ["extract", "--cluster", CLUSTER, "--run-id", "gap"], tmp_path / "mark")
+    killed(world, "gaps-saved", ["extract", "--cluster", CLUSTER, "--run-id", "gap"], tmp_path / "mark")
     committed, published = snapshots_of(world, RAW, "gap")
     assert len(committed) == 1
     assert not published

@@ -78,9 +78,9 @@ def test_who_may_not_read(guarded_world: World, name: str, secret: str, says: st
     print(run.output)
     assert run.code == 1
     assert says in run.output
-    told = " ".join(run.output.split())
-    assert f"broker {guarded_world.sandbox.broker_name}" in told
-    assert f"topic {TRACE_TOPIC}" in told
+    output = " ".join(run.output.split())
+    assert f"broker {guarded_world.sandbox.broker_name}" in output
+    assert f"topic {TRACE_TOPIC}" in output
     assert guarded_world.rows(RAW, "queue_offset") == []
     assert secret not in run.output
     assert files_that_hold(guarded_world.settings.home, secret) == []

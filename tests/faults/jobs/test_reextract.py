@@ -105,8 +105,8 @@ def test_a_cluster_that_cannot_be_asked_holds_up_no_other(ingested: World, capfd
     now = datetime.now(UTC)
     times = ["--from", f"{now - timedelta(days=1):%FT%T}", "--to", f"{now + timedelta(days=1):%FT%T}"]
     assert again(ingested, *times) == 1
-    told = " ".join(capfd.readouterr().err.split())
-    assert "failed cluster away: cluster away, " in told
-    assert "no nameserver answers" in told
+    output = " ".join(capfd.readouterr().err.split())
+    assert "failed cluster away: cluster away, " in output
+    assert "no nameserver answers" in output
     assert run_ids(ingested) == {"again": MESSAGES}
     assert ingested.compare(RAW, EVENTS) == Difference(MESSAGES, lost=0, doubled=0, wrong=0)

@@ -41,7 +41,7 @@ def of_older_decoder(world: World) -> int:
 
 @pytest.fixture(scope="module")
 def merged(filled, settings, broker, java) -> World:
-    """A topic whose messages are in events; each point spoils their records anew."""
+    """A topic whose messages are in events; each point damages their records again."""
     world = World(filled, settings, broker, java, ["replay-killed"])
     world.make_topics()
     world.write(MESSAGES)

@@ -1,6 +1,6 @@
 """Whatever comes in whatever order, each message of the broker is in raw once, and each record in events once.
 
-Steps are drawn with a seed: produce, extract, merge, crash, compact and expire, read again, decode anew, erase.
+Steps are drawn with a seed: produce, extract, merge, crash, compact and expire, read again, decode again, erase.
 TRACE_SOAK_STEPS says how many: 300 in `make soak`, 12 without it; TRACE_SOAK_SEED which.
 """
 
@@ -47,7 +47,7 @@ class Machine:
             "crash": (self.crash, 3),
             "maintain": (self.maintain, 2),
             "read again": (self.read_again, 2),
-            "decode anew": (self.decode_anew, 1),
+            "decode again": (self.decode_again, 1),
             "erase": (self.erase, 1),
         }
 
@@ -98,7 +98,7 @@ class Machine:
         ]
         self.ended(self.world._here(reextract.main, [*times, "--cluster", CLUSTER, "--run-id", "again"]))
 
-    def decode_anew(self) -> None:
+    def decode_again(self) -> None:
         now = datetime.now(UTC)
         day = timedelta(days=1)
         self.ended(self.world.replay("--from", f"{now - day:%F}", "--to", f"{now + day:%F}"))

@@ -38,7 +38,7 @@ def alerts(world: World) -> list[Alert]:
 
 
 def unread(world: World, sandbox: Sandbox) -> None:
-    """Messages of both of a broker's queues that nobody has read yet."""
+    """Messages of both of a broker's queues that were not read yet."""
     world.write(200, broker=sandbox.broker_name)
 
 

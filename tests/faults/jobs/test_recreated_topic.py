@@ -1,4 +1,4 @@
-"""A topic is deleted and made anew on the broker: its queues stop and say what to do, others are read."""
+"""A topic is deleted and recreated on the broker: its queues stop and say what to do, others are read."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ BEFORE = 1000
 
 
 @pytest.mark.parametrize("after", [400, 3000], ids=["shorter", "grown-past"])
-def test_made_anew(world: World, after: int, capfd: pytest.CaptureFixture[str]):
+def test_recreated(world: World, after: int, capfd: pytest.CaptureFixture[str]):
     (topic,) = world.topics
     world.topics = [topic, f"{topic}-other"]
     world.make_topic(world.topics[1])
