@@ -36,7 +36,7 @@ def test_killed_in_the_middle(tmp_path):
     assert_none_left(home)
 
     record = read_record(home / "sandbox" / "traffic")
-    assert len(record.runs) == 2
+    assert len(record.runs) >= 2
     found: dict[str, Counter[str]] = {}
     for row in show.rows(
         Settings(home=home), "events.trace_records", "trace_topic", "record_type"
