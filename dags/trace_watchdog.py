@@ -1,4 +1,4 @@
-"""Watch the other DAGs, without Spark and independently of them.
+"""Watch the other DAGs independently of them, without starting Spark.
 
 **Makes** the freshness checks (`lake.ops.check_results`): how long ago ingest and marts published, and how far they are behind
 the clock. After these alerts are sent, it checks consumer lag and retention headroom on the brokers. It resends the open alerts

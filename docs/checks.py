@@ -33,7 +33,7 @@ applications.
 | `gate` | the marts job, between the build and the publication |
 | `marts` | the marts job, after the publication |
 | `history` | `trace_maintenance`, once a day |
-| `watchdog` | `trace_watchdog`, without Spark |
+| `watchdog` | `trace_watchdog`, which starts no Spark |
 | `airflow` | the callbacks of Airflow's tasks, and the watchdog for itself |
 | `supervisor` | the supervisor of `make up` |
 

@@ -1,4 +1,4 @@
-"""Job: watch the other jobs, without Spark: freshness, lag, retention headroom; resend open alerts; send a heartbeat.
+"""Job: watch the other jobs without starting Spark: freshness, lag, retention headroom; resend open alerts; send a heartbeat.
 
 It notifies when the ingest or the marts are silent, whatever ended them, and when its own checks fail.
 """
