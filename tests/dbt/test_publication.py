@@ -185,5 +185,5 @@ def test_a_publication_that_another_one_passed_is_refused(marts, catalog, inputs
 
 
 def test_a_table_without_its_branch_is_not_published(marts, catalog):
-    with pytest.raises(publication.AuditError, match=r"marts\.fct_sends: branch build_gone is gone"):
+    with pytest.raises(publication.AuditError, match=r"marts\.fct_sends: branch build_gone does not exist"):
         publication.publish(marts, catalog, ["marts.fct_sends"], "build_gone", "gone", 1)
