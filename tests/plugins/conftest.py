@@ -12,7 +12,7 @@ from pyiceberg.catalog import Catalog
 
 from deploy.airflow_environment import airflow_environment
 from spark_jobs.lake.catalog import lake
-from spark_jobs.settings import Cluster, Settings
+from spark_jobs.settings import PROJECT, Cluster, Settings
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Warehouse:
 
 @pytest.fixture(scope="package")
 def airflow_home(tmp_path_factory) -> Iterator[Settings]:
-    """Settings whose environment Airflow has from its first import on."""
+    """Settings whose environment Airflow has, although a test of another folder may have imported it before."""
     clusters = [Cluster(name="c1", namesrv=["127.0.0.1:9876"])]
     settings = Settings(home=tmp_path_factory.mktemp("plugins"), clusters=clusters)
     with pytest.MonkeyPatch.context() as patch:
@@ -41,6 +41,13 @@ def airflow_home(tmp_path_factory) -> Iterator[Settings]:
             "AIRFLOW__API_AUTH__JWT_SECRET",
             "not-used-outside-of-this-test-run-0000000000000000000000000000000000000000",
         )
+        from airflow import plugins_manager
+        from airflow import settings as airflow_settings
+
+        patch.setattr(airflow_settings, "PLUGINS_FOLDER", str(PROJECT / "plugins"))
+        for each in vars(plugins_manager).values():
+            if hasattr(each, "cache_clear"):
+                each.cache_clear()
         yield settings
 
 

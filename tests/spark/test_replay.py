@@ -164,7 +164,7 @@ def test_a_branch_that_holds_something_else_is_not_published(torn, settings, mon
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--from", "yesterday", "--to", "2026-11-21"], "'yesterday' is no time"),
+        (["--from", "yesterday", "--to", "2026-11-21"], "'yesterday' is not a time"),
         (["--from", "2026-11-21", "--to", "2026-11-21T00:00Z"], "is not before"),
     ],
 )
