@@ -35,5 +35,5 @@ def verify(catalog: Catalog) -> None:
     if (found := number_of(catalog)) > FORMAT:
         raise NewerLakeError(
             f"the lake has format {found}, and this version opens formats up to {FORMAT}: install the version that "
-            "wrote the lake, or a newer one (docs/maintenance.md, A new version)"
+            "wrote the lake, or a newer one (docs/maintenance.md, Upgrades)"
         )

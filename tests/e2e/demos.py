@@ -39,7 +39,7 @@ class Demo:
 
     @property
     def output(self) -> str:
-        return self.log.read_text()[self.begin :]
+        return self.log.read_bytes()[self.begin :].decode(errors="replace")
 
     def wait_for(self, reached: Callable[[], object]) -> None:
         until = time.monotonic() + SECONDS

@@ -25,6 +25,7 @@ from pyspark.sql import SparkSession
 from sqlalchemy import text
 
 from spark_jobs.lake.catalog import lake
+from spark_jobs.lake.lake_format import PROPERTY
 from spark_jobs.lake.tables import NAMESPACES
 from spark_jobs.settings import CATALOG, Settings
 
@@ -51,9 +52,7 @@ def pack(spark: SparkSession, settings: Settings, number: int, work: Path) -> di
     source, target = settings.warehouse, work / "warehouse"
     catalog = lake(settings)
     found: dict[str, Any] = {"tables": {}, "views": {}, "rows": {}}
-    found["properties"] = {
-        k: v for k, v in catalog.load_namespace_properties("ops").items() if k == "trace.format"
-    }
+    found["properties"] = {k: v for k, v in catalog.load_namespace_properties("ops").items() if k == PROPERTY}
     for kind, name, file in _entries(catalog):
         if kind == "VIEW":
             found["views"][name] = _copy_view(file, source, ROOT, target)
