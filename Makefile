@@ -170,7 +170,7 @@ conformance: setup ## generate docs/conformance.md from the tables of tests/conf
 
 .PHONY: test
 test: setup ## run all tests, on a real broker, Spark, Iceberg, dbt and Airflow; TESTS=tests/unit for some
-	@$(RUN) tests "$$TESTS" -n 2 --dist loadgroup --no-loadscope-reorder
+	@$(RUN) tests "$$TESTS" -n 3 --dist loadgroup --no-loadscope-reorder
 
 .PHONY: soak
 soak: setup ## run long tests and print their counts: jobs killed at each step (SOAK=10 times), random sequences (STEPS=300, CYCLES=200, HISTORIES=1000), damaged answers (FUZZ=1000000) and records (RECORDS=1000000)

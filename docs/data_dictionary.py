@@ -13,8 +13,8 @@ PAGE = PROJECT / "docs" / "data_dictionary.md"
 HEAD = """# Data dictionary
 
 Every table of the catalog `lake`. Times are UTC. [definitions.md](definitions.md) defines the numbers of the marts, and
-[marts.md](marts.md) shows which mart answers what. `make dictionary` generates this page from `spark_jobs/lake/tables.py` and the
-YAML files of the models; a test fails if it is out of date.
+[marts.md](marts.md) shows which mart answers what. `make dictionary` generates this page from the YAML
+files of the dbt project; a test fails if it is out of date.
 """
 
 

@@ -16,6 +16,7 @@ from spark_jobs.lake.catalog import lake as lake_of
 from spark_jobs.lake.session import session
 from spark_jobs.settings import Settings
 from tests import lakes
+from tests.planning import FEW_ROWS
 
 
 @pytest.fixture(scope="session")
@@ -23,7 +24,8 @@ def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
     # Queries of a second never pay back the optimising compiler, nor collectors that have threads of their own.
     quick = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:-UseParallelGC -XX:+UseSerialGC"
     return Settings(
-        home=Path(tmp_path_factory.mktemp("trace_home")), spark_conf={"spark.driver.extraJavaOptions": quick}
+        home=Path(tmp_path_factory.mktemp("trace_home")),
+        spark_conf={"spark.driver.extraJavaOptions": quick, **FEW_ROWS},
     )
 
 
@@ -92,7 +94,7 @@ LONGEST = (
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """`make test` runs two processes; what shares a broker or a Spark session stays in one of them."""
+    """`make test` runs three processes; what shares a broker or a Spark session stays in one of them."""
     for folder in {item.path.parent for item in items}:
         if not (folder / "__init__.py").exists():  # brokers would be left running, each of them at work
             raise pytest.UsageError(

@@ -19,6 +19,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.history import CHUNK
 from benchmarks.merge import history
 from benchmarks.merge.history import History
 from benchmarks.meter import Cost, Meter
@@ -44,7 +45,7 @@ def main() -> int:
         made = history.build(spark, settings)
         _console.print(
             f"history of {history.CHUNKS} M records a day, written in {time.perf_counter() - begin:.0f} s; the batch: "
-            f"{made.records:,} records in {history.CHUNK:,} messages, {made.records - made.missing:,} of them merged "
+            f"{made.records:,} records in {CHUNK:,} trace messages, {made.merged:,} of them merged "
             "already, 1% ten days back"
         )
         costs = _race(spark, settings, made)

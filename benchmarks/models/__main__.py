@@ -21,6 +21,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.history import MESSAGES
 from benchmarks.meter import Cost, Meter
 from benchmarks.models import history, percentiles
 from spark_jobs.checks.check import Run
@@ -86,7 +87,7 @@ def _histories(spark: SparkSession, settings: Settings) -> dict[str, State]:
     new = events.where("change_seq = 3").count()
     _console.print(
         f"{events.count() - new:,} records of {history.DAYS} days, and their marts, written in "
-        f"{time.perf_counter() - begin:.0f} s; the batch: {new:,} records of {history.BATCH * history.MESSAGES:,} messages, "
+        f"{time.perf_counter() - begin:.0f} s; the batch: {new:,} records of {history.BATCH * MESSAGES:,} messages, "
         "1% of them half a day late"
     )
     return built

@@ -210,8 +210,8 @@ def test_a_skipped_test_is_unknown(found):
 
 
 @pytest.fixture
-def book(result, settings):
-    """Append to a book; what was appended is gone after the test."""
+def append(result, settings):
+    """Append rows to a table of `ops`; they are removed after the test."""
     catalog, before = lake(settings), {}
 
     def append(table: Table, rows: list[dict]) -> None:
@@ -256,10 +256,10 @@ def replaced(count: int, **columns: Any) -> list[dict]:
         (RETENTION, [{"row_count": 20, "table_name": EVENTS.name, "dropped_at": 60}], 0.5),
     ],
 )
-def test_rows_removed_on_purpose_are_no_drop(run, settings, book, table, rows, value):
-    """Of 40 sends 20 are gone. A book excuses as many rows as it says records were taken away since."""
+def test_rows_removed_on_purpose_are_no_drop(run, settings, append, table, rows, value):
+    """Of 40 sends 20 are gone. A row of `ops` explains as many missing rows as records were removed since."""
     times = ("completed_at", "dropped_at")
-    book(
+    append(
         table,
         [{k: since_published(settings, v) if k in times else v for k, v in row.items()} for row in rows],
     )

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 import pytest
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from spark_jobs.trace.decode import decode
@@ -16,6 +17,7 @@ from tests.conformance import java, matrix
 from tests.conformance.columns import Row
 from tests.conformance.foreign import BODIES
 from tests.conformance.releases import RELEASES
+from tests.planning import as_the_jobs
 
 STORED = datetime(2023, 11, 14, 22, 15, tzinfo=UTC)
 SHOWN = ["record_type", "layout", "invalid_reason", *COLUMNS]
@@ -57,3 +59,9 @@ def _decoded(spark, bodies: list[str]) -> dict[str, list[Row]]:
     for row in records.orderBy("queue_offset", "record_index").collect():
         found[bodies[row.queue_offset]].append({name: row[name] for name in SHOWN})
     return found
+
+
+@pytest.fixture(scope="package", autouse=True)
+def planned_as_the_jobs(spark: SparkSession) -> Iterator[None]:
+    with as_the_jobs(spark):
+        yield

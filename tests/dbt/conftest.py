@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -20,25 +19,6 @@ from tests import lakes
 from tests.dbt.story import write_events
 
 
-@contextmanager
-def planning_for_few_rows(spark: SparkSession) -> Iterator[None]:
-    """Hundreds of statements over a few rows each: what makes large ones fast costs more than it gives here."""
-    quick = {
-        "spark.sql.adaptive.enabled": "false",
-        "spark.sql.shuffle.partitions": "1",
-        "spark.sql.codegen.wholeStage": "false",
-        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    }
-    before = {key: spark.conf.get(key) for key in quick}
-    for key, value in quick.items():
-        spark.conf.set(key, value)
-    try:
-        yield
-    finally:
-        for key, value in before.items():
-            spark.conf.set(key, value)
-
-
 @pytest.fixture(scope="package")
 def empty_lake(spark: SparkSession, settings: Settings) -> Iterator[SparkSession]:
     """A lake with no row, that the tests of this folder write in turn."""
@@ -46,12 +26,6 @@ def empty_lake(spark: SparkSession, settings: Settings) -> Iterator[SparkSession
     tables.ensure(spark)
     yield spark
     lakes.empty(spark, settings)
-
-
-@pytest.fixture(scope="package", autouse=True)
-def quick(spark: SparkSession) -> Iterator[None]:
-    with planning_for_few_rows(spark):
-        yield
 
 
 @pytest.fixture(scope="package")

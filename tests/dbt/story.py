@@ -47,10 +47,10 @@ def whole_day() -> Events:
 def write_events(spark: SparkSession) -> None:
     other = Queue("silent", "RMQ_SYS_TRACE_TOPIC", "broker-x", 0)
     whole_day().write(spark, DAY, complete_to={other: Position(0, complete_to=0)})
-    book_gap(spark)
+    record_gap(spark)
 
 
-def book_gap(spark: SparkSession) -> None:
+def record_gap(spark: SparkSession) -> None:
     gap = Row(*tables.INGEST_GAPS.column_names)(
         *("test", "RMQ_SYS_TRACE_TOPIC", "broker-a", 0, 0, 500, 600),
         *(NOON + timedelta(hours=9), NOON + timedelta(hours=9, minutes=5), NOON + timedelta(hours=10), "run"),

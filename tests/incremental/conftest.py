@@ -11,7 +11,6 @@ from pyspark.sql import SparkSession
 from spark_jobs.lake import tables
 from spark_jobs.settings import Settings
 from tests import lakes
-from tests.dbt.conftest import planning_for_few_rows
 
 
 @pytest.fixture(scope="module")
@@ -19,8 +18,7 @@ def empty_lake(spark: SparkSession, settings: Settings) -> Iterator[SparkSession
     """A lake with no row."""
     lakes.empty(spark, settings)
     tables.ensure(spark)
-    with planning_for_few_rows(spark):
-        yield spark
+    yield spark
     lakes.empty(spark, settings)
 
 

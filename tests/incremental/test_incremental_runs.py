@@ -23,7 +23,7 @@ from spark_jobs.mart_build import branches
 from spark_jobs.mart_build.build import build_and_publish
 from spark_jobs.mart_build.inputs import Inputs, Published
 from tests.dbt.events import Events
-from tests.dbt.story import DAY, book_gap, whole_day
+from tests.dbt.story import DAY, record_gap, whole_day
 from tests.incremental import definitions
 from tests.incremental.histories import WATERMARK, History, drawn
 
@@ -133,7 +133,7 @@ def replace_records(spark, replaced: list[dict[str, Any]]) -> None:
     spark.table("replaced").writeTo(tables.REPLACED_RECORDS.full_name).append()
 
 
-def book_gaps(spark, histories: dict[str, History]) -> None:
+def record_gaps(spark, histories: dict[str, History]) -> None:
     row = Row(*tables.INGEST_GAPS.column_names)
     gaps = [
         row(cluster, "RMQ_SYS_TRACE_TOPIC", "broker-a", 0, 0, 500, 600, start, end, WATERMARK, "run")
@@ -168,8 +168,8 @@ def built(empty_lake, catalog, settings, state) -> Built:
         }
         Events(rows).write(spark, watermark, number, queues)
         if number == 2:
-            book_gap(spark)
-            book_gaps(spark, histories)
+            record_gap(spark)
+            record_gaps(spark, histories)
         inputs = build(spark, catalog, settings, state)
         assert inputs.change_seq_from == (None if number == 1 else number - 1)
     in_batches = contents(spark, catalog)

@@ -17,7 +17,6 @@ from spark_jobs.mart_build.build import build_and_publish
 from spark_jobs.mart_build.inputs import Inputs
 from spark_jobs.settings import Settings
 from tests import lakes
-from tests.dbt.conftest import planning_for_few_rows
 from tests.lake.formats.archive import restore
 from tests.spark.stored import messages, planned, write
 
@@ -27,8 +26,7 @@ WRITTEN_BY_JOBS = ("raw.", "events.", "ops.")
 @pytest.fixture
 def empty(spark: SparkSession, settings: Settings) -> Iterator[SparkSession]:
     lakes.empty(spark, settings)
-    with planning_for_few_rows(spark):
-        yield spark
+    yield spark
     lakes.empty(spark, settings)
 
 

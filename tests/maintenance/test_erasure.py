@@ -214,7 +214,7 @@ def test_later_messages_and_replays_bring_nothing_back(filled, settings):
     assert filled.table(tables.EVENTS.full_name).where(f"contains(keys, '{TEXT}')").isEmpty()
 
 
-def test_a_group_of_one_cluster_and_the_books_of_replaced_records(filled, settings):
+def test_a_group_of_one_cluster_and_its_replaced_records(filled, settings):
     records = filled.table(tables.EVENTS.full_name).select(*tables.REPLACED_RECORDS.column_names)
     records.writeTo(tables.REPLACED_RECORDS.full_name).append()
     before = request_ids(filled)
@@ -227,7 +227,7 @@ def test_a_group_of_one_cluster_and_the_books_of_replaced_records(filled, settin
     assert left.where("group_name = 'last-group'").isEmpty()
 
 
-# What the books hold of two clusters: the entity's last part is a group, a topic, a queue or a task.
+# What ops.alerts and ops.check_results hold of two clusters: the entity's last part is a group, a topic, a queue or a task.
 ENTITIES = {
     *("a/orders", "a/mail/orders", "a/orders/mail", "a/orders-2", "a", "b/orders", "b/mail/orders"),
     *("orders/mail", "trace_ingest/orders", "orders", None),

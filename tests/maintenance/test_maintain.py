@@ -99,7 +99,7 @@ def test_an_ingestion_goes_on_where_it_was_after_all_else_is_gone(filled, settin
     places = [(row.queue_offset, row.record_index) for row in filled.read.parquet(file).collect()]
     assert places == sorted(places)
 
-    monkeypatch.setattr(offsets, "_rebuilt", lambda *_: pytest.fail("the books are gone"))
+    monkeypatch.setattr(offsets, "_rebuilt", lambda *_: pytest.fail("no committed offsets"))
     assert merge_all(filled, settings, "nothing new") == 0
     first = next_offset(filled, settings)
     extracted(filled, settings, first, first + 1)
@@ -107,7 +107,7 @@ def test_an_ingestion_goes_on_where_it_was_after_all_else_is_gone(filled, settin
     assert len(records()) == len(set(records())) == 2 * (first + 1)
 
 
-def test_a_compaction_carries_the_books_itself(filled, settings):
+def test_a_compaction_keeps_the_committed_offsets(filled, settings):
     first = next_offset(filled, settings)
     extracted(filled, settings, first, first + 2)
     before = catalog.trace_properties(settings, tables.RAW.name)
@@ -120,7 +120,7 @@ def test_a_compaction_carries_the_books_itself(filled, settings):
 
 
 def test_an_extraction_that_publishes_during_a_compaction_is_not_read_again(filled, settings, monkeypatch):
-    """Iceberg alone would put the compaction, with the older books, on top of the extraction."""
+    """Iceberg alone would put the compaction, with older committed offsets, on top of the extraction."""
     first = next_offset(filled, settings)
     extracted(filled, settings, first, first + 2)
     real, published = compaction._audit, []

@@ -29,7 +29,7 @@ def offsets(spark, table: tables.Table) -> set[int]:
     return {row.queue_offset for row in spark.table(table.full_name).collect()}
 
 
-def test_whole_days_go_and_the_books_stay(lake, settings, capfd):
+def test_whole_days_are_dropped_and_the_committed_offsets_stay(lake, settings, capfd):
     write(lake, settings, messages(lake, 0, 20), planned(0, 20), "run")
     with pytest.raises(NotMergedError, match="10 messages are old enough"):
         dropped(lake, settings, tables.RAW)
@@ -53,7 +53,7 @@ def test_whole_days_go_and_the_books_stay(lake, settings, capfd):
         summary = lake.sql(
             f"select summary from {table.full_name}.snapshots order by committed_at desc"
         ).first()[0]
-        assert "trace.offsets" in summary, "the newest snapshot has the books"
+        assert "trace.offsets" in summary, "the newest snapshot has no committed offsets"
 
     (day,) = replay_all(lake, settings, MIDNIGHT - timedelta(days=1), MIDNIGHT + timedelta(days=1), "replay")
     assert (day.messages, day.changed) == (10, 0)

@@ -34,12 +34,12 @@ def watched(lake, settings, written):
     lake.sql(f"drop table {tables.RAW.full_name} purge")
     tables.ensure(lake)
     committed = {UNREAD: Position(10, store_time=1), READ: Position(1000, store_time=1), EMPTY: Position(0)}
-    book(lake, committed)
+    commit(lake, committed)
     cluster = Cluster(name="sandbox", namesrv=[written.sandbox.namesrv], trace_topics=[LONG_TOPIC, "three"])
     return settings.model_copy(update={"clusters": [cluster], "checks": Checks(lag_messages=100)})
 
 
-def book(lake, committed: dict[Queue, Position]) -> None:
+def commit(lake, committed: dict[Queue, Position]) -> None:
     lake.createDataFrame([], tables.RAW.schema).writeTo(tables.RAW.full_name).option(
         f"snapshot-property.{OFFSETS}", to_json(committed)
     ).append()
@@ -86,7 +86,7 @@ def test_nothing_is_said_of_queues_whose_broker_cannot_be_asked(watched):
 
 def test_of_a_topic_that_was_recreated_no_lag_is_told_and_all_of_it_is_unread(lake, watched):
     """Read to far behind its end, in another life of it."""
-    book(lake, {UNREAD: Position(LONG_COUNT + 50_000, store_time=1), READ: Position(1000, store_time=1)})
+    commit(lake, {UNREAD: Position(LONG_COUNT + 50_000, store_time=1), READ: Position(1000, store_time=1)})
     by_queue, _ = results("lag", watched, datetime.now(UTC))
     assert (by_queue[str(UNREAD)].passed, by_queue[str(UNREAD)].value) == (False, None)
     assert f"make ingest-reset QUEUE={UNREAD}" in by_queue[str(UNREAD)].detail

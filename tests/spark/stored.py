@@ -39,7 +39,7 @@ def messages(spark, start: int, end: int, body: str = RECORD * 2):
 
 
 def write(spark, settings, rows, plan: Plan, run_id: str) -> raw.Written:
-    """What the extract job does with a plan, from the books of this moment."""
+    """What the extract job does with a plan, from the committed offsets of this moment."""
     for attempt in publish.retry_on_conflict():
         with attempt:
             return raw.write(spark, rows, plan, run_id, read_offsets(spark, settings, tables.RAW).head)

@@ -89,7 +89,7 @@ def test_a_second_writer_is_refused(lake, settings):
 
 
 def test_a_plan_that_is_older_than_main_is_refused(lake, settings):
-    """Planning reads the books first: what another writer publishes after that is not in the plan."""
+    """Planning reads the committed offsets first: what another writer publishes after that is not in the plan."""
     write(lake, settings, messages(lake, 0, 1), planned(0, 1), "first")
     base = read_offsets(lake, settings, tables.RAW).head
     write(lake, settings, messages(lake, 1, 5), planned(1, 5), "quick")

@@ -34,7 +34,7 @@ def gaps(world: World) -> list[tuple[int, int, int, int]]:
 
 
 def test_a_gap(world: World, second: Sandbox, tmp_path: Path):
-    """Even if the extraction is killed between booking the gap and publishing."""
+    """Even if the extraction is killed after the gap was recorded and before the publication."""
     topic = world.topics[0] = f"{world.topics[0]}-second"  # on the second broker alone
     world.make_topic(topic, sandbox=second)
     world.write(1000, broker=second.broker_name)

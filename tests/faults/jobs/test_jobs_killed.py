@@ -6,20 +6,18 @@ each point. Without it one of the two jobs is killed once at each point, in turn
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from spark_jobs.lake.tables import EVENTS, RAW, Table
-from tests.faults.jobs.killing import MESSAGES, REPEATS, TABLES, killed, readers, snapshots_of
+from tests.faults.jobs.killing import IS_SOAK, MESSAGES, REPEATS, TABLES, killed, readers, snapshots_of
 from tests.faults.jobs.world import CLUSTER, World
 
 # One task at a time: so there is a while when some are done and others not.
 SLOWED = {"mid-read": {"TRACE_SPARK_MASTER": "local[1]"}}
 POINTS = ("planned", "mid-read", "files-written", "committed", "audited", "published")
-IS_SOAK = "TRACE_SOAK_REPEATS" in os.environ
 
 
 def jobs_to_kill(point: str) -> list[str]:

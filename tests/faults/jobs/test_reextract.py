@@ -28,7 +28,7 @@ def offsets(world: World, first: int, after: int) -> list[str]:
 
 
 def damage(world: World, table: str, where: str) -> None:
-    """Lose rows of the first queue, behind the back of the books."""
+    """Delete rows of the first queue; the committed offsets stay as they are."""
     world.spark.sql(
         f"delete from {table} where trace_topic = '{world.topics[0]}' and queue_id = 0 and {where}"
     )

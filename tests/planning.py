@@ -1,0 +1,34 @@
+"""How Spark plans the queries of the tests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from pyspark.sql import SparkSession
+
+# Most tests run hundreds of statements over a few rows each: compiling code and planning again take longer than the rows.
+FEW_ROWS = {
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
+_AS_THE_JOBS = {
+    "spark.sql.adaptive.enabled": "true",
+    "spark.sql.shuffle.partitions": "4",
+    "spark.sql.codegen.wholeStage": "true",
+    "spark.sql.codegen.factoryMode": "FALLBACK",
+}
+
+
+@contextmanager
+def as_the_jobs(spark: SparkSession) -> Iterator[None]:
+    """Within the block the session plans as the jobs' sessions do: with generated code."""
+    for key, value in _AS_THE_JOBS.items():
+        spark.conf.set(key, value)
+    try:
+        yield
+    finally:
+        for key, value in FEW_ROWS.items():
+            spark.conf.set(key, value)
