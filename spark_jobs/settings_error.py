@@ -11,22 +11,13 @@ import os
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, get_args, get_origin
+from typing import Any, get_args
 
 import pydantic_settings
 from pydantic import BaseModel, ValidationError
 
 PREFIX = "TRACE_"
 DELIMITER = "__"
-# What an error's text says of the kind of value that was given; the value itself is never shown.
-_KINDS: dict[type, str] = {
-    bool: "a boolean",
-    int: "an integer",
-    float: "a number",
-    str: "a string",
-    list: "an array",
-    dict: "a table",
-}
 # Variables whose name is this close to a setting's, such as TRACE_SPARK_DRIVER_MEM, are taken for a typing error.
 _TYPO = 0.85
 
@@ -59,7 +50,9 @@ def explain(error: Exception, model: type[BaseModel], given: Mapping[str, Any]) 
     if isinstance(error, OSError):
         return SettingsError(f"settings file {file} cannot be read: {error.strerror}")
     if isinstance(error, pydantic_settings.SettingsError):
-        return SettingsError(f"{_unreadable_variable(model) or 'an environment variable'} is not valid JSON")
+        text = getattr(error.__cause__, "doc", None)  # of a JSONDecodeError
+        names = [name for name in os.environ if name.upper().startswith(PREFIX) and os.environ[name] == text]
+        return SettingsError(f"environment variable {' or '.join(names)} is not valid JSON")
     return SettingsError(str(error))
 
 
@@ -75,8 +68,9 @@ def problem(detail: Any, model: type[BaseModel]) -> str:
         case "value_error":
             return f"{key}: {detail['ctx']['error']}"
     text = detail["msg"][:1].lower() + detail["msg"][1:]
-    kind = _KINDS.get(type(detail["input"]))
-    return f"{key}: {text}" + (f" (the value is {kind})" if kind and detail["type"].endswith("_type") else "")
+    if detail["type"].endswith("_type"):
+        text += f" (the value is of type {type(detail['input']).__name__})"
+    return f"{key}: {text}"
 
 
 def check_file(path: str) -> None:
@@ -111,7 +105,7 @@ def check_variables(model: type[BaseModel]) -> None:
         if not below and (not near or rest == "SETTINGS"):
             continue
         right = f"{near[0]}{DELIMITER}{below}" if near and below else near[0] if near else ""
-        hint = f"did you mean {PREFIX}{right.upper()}?" if right else f"the sections are {_listed(fields)}"
+        hint = f"did you mean {PREFIX}{right.upper()}?" if right else f"the sections are {', '.join(fields)}"
         raise SettingsError(f"environment variable {name}: unknown setting {_shown((first,))}: {hint}")
 
 
@@ -149,38 +143,15 @@ def _parsed(text: str) -> Any:
         return None
 
 
-def _unreadable_variable(model: type[BaseModel]) -> str | None:
-    """The variable of a table or list whose text is not JSON."""
-    for name, text in os.environ.items():
-        if name.upper().startswith(PREFIX) and _parsed(text) is None:
-            path = name.upper().removeprefix(PREFIX).lower().split(DELIMITER)
-            parent = _model_at(model, tuple(path[:-1]))
-            field = parent.model_fields.get(path[-1]) if parent is not None else None
-            if field is not None and _holds_many(field.annotation):
-                return f"environment variable {name}"
-    return None
-
-
-def _holds_many(annotation: Any) -> bool:
-    """Whether a field is a table or a list, which a variable gives as JSON."""
-    return get_origin(annotation) in (dict, list) or bool(_models(annotation))
-
-
 def _suggestion(loc: _Key, model: type[BaseModel]) -> str:
-    """The nearest valid key: of the same table, else one of the same name in another."""
+    """The nearest valid key: of the same table, else one of nearly the same name in another."""
     key, parent = str(loc[-1]), _model_at(model, loc[:-1])
-    known = list(parent.model_fields) if parent is not None else []
-    if near := difflib.get_close_matches(key, known, 1, 0.7):
-        return f"did you mean {_shown((*loc[:-1], near[0]))}?"
-    if elsewhere := [path for path in _paths(model) if path[-1] == key]:
-        return f"did you mean {_shown(elsewhere[0])}?"
-    paths = {_shown(path): path for path in _paths(model)}
-    if near := difflib.get_close_matches(key, known, 1, 0.5):
-        return f"did you mean {_shown((*loc[:-1], near[0]))}?"
-    by_name = {path[-1]: shown for shown, path in paths.items()}
-    if near := difflib.get_close_matches(key, [str(name) for name in by_name], 1, 0.8):
-        return f"did you mean {by_name[near[0]]}?"
-    return f"the keys are {_listed(known)}"
+    here = {name: (*loc[:-1], name) for name in (parent.model_fields if parent is not None else ())}
+    elsewhere = {str(path[-1]): path for path in reversed([*_paths(model)])}  # the outermost of a name
+    for known, cutoff in ((here, 0.7), (elsewhere, 0.8), (here, 0.5)):
+        if near := difflib.get_close_matches(key, known, 1, cutoff):
+            return f"did you mean {_shown(known[near[0]])}?"
+    return f"the keys are {', '.join(here)}"
 
 
 def _paths(model: type[BaseModel], above: _Key = ()) -> Iterator[_Key]:
@@ -218,7 +189,3 @@ def _shown(loc: _Key) -> str:
     for part in loc:
         text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
     return text
-
-
-def _listed(names: list[str]) -> str:
-    return ", ".join(names)
