@@ -2,23 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
-from pyspark.sql.datasource import (
-    DataSource,
-    DataSourceReader,
-    EqualTo,
-    Filter,
-    GreaterThan,
-    GreaterThanOrEqual,
-    In,
-    InputPartition,
-    IsNotNull,
-    LessThan,
-    LessThanOrEqual,
-)
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from spark_jobs.rocketmq.batches import SCHEMA, Origin, record_batches
@@ -26,9 +14,6 @@ from spark_jobs.rocketmq.client import Client
 from spark_jobs.rocketmq.errors import OffsetMovedError, PermissionDeniedError, QueueNotFoundError
 from spark_jobs.rocketmq.options import Bound, Options, Timestamp, queues_of
 from spark_jobs.rocketmq.route import Queue
-
-_COMPARISONS = GreaterThan | GreaterThanOrEqual | LessThan | LessThanOrEqual
-_BROKER, _QUEUE_ID, _OFFSET = ("broker",), ("queue_id",), ("queue_offset",)
 
 
 @dataclass(frozen=True)
@@ -67,8 +52,7 @@ class RocketMQDataSource(DataSource):
     - `tls` (`false`; `true`, or `insecure` to skip certificate verification), `tlsCaFile`, `tlsCertFile`, `tlsKeyFile`.
     - `timeoutMs` (10000): timeout of a request. `pullsInFlight` (64): pulls in flight per task.
 
-    The query fails if a queue cannot be read, or does not return every message of its range. Filters on `broker`,
-    `queue_id` and `queue_offset` are pushed down if `spark.sql.python.filterPushdown.enabled` is true.
+    The query fails if a queue cannot be read, or does not return every message of its range.
     """
 
     def __init__(self, options: dict[str, str]) -> None:
@@ -95,20 +79,11 @@ class RocketMQReader(DataSourceReader):
 
     def __init__(self, options: Options) -> None:
         self._options = options
-        self._filters: list[Filter] = []
-
-    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802
-        """Accept the filters on broker, queue and offset; yield the others, which Spark applies itself."""
-        for each in filters:
-            if supported(each):
-                self._filters.append(each)
-            else:
-                yield each
 
     def partitions(self) -> list[OffsetRange]:  # type: ignore[override]
         """The ranges to read, one per task; raises as `plan`."""
         with self._options.client() as client:
-            ranges = plan(client, self._options, self._filters)
+            ranges = plan(client, self._options)
         return split(ranges, self._options.max_offsets_per_partition)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
@@ -121,7 +96,7 @@ class RocketMQReader(DataSourceReader):
             yield from record_batches(client.read(queue, partition.start, partition.end), origin)
 
 
-def plan(client: Client, options: Options, filters: Sequence[Filter]) -> list[OffsetRange]:
+def plan(client: Client, options: Options) -> list[OffsetRange]:
     """One range per queue, from the route and the options.
 
     With maps for start and end, the ranges are those of the maps: the brokers' offsets are not requested.
@@ -147,8 +122,6 @@ def plan(client: Client, options: Options, filters: Sequence[Filter]) -> list[Of
     ranges = []
     for key in sorted(wanted):
         queue = queues[key]
-        if not may_match(filters, queue):
-            continue
         if not queue.readable:
             raise PermissionDeniedError(
                 f"{client.location(queue)}: the topic's perm on this broker does not permit reading: set perm 6 or 4, or "
@@ -166,8 +139,9 @@ def plan(client: Client, options: Options, filters: Sequence[Filter]) -> list[Of
                 start,
             )
         epoch = options.epochs.get(queue.broker, {}).get(queue.queue_id, 0)
-        ranges.append(narrow(OffsetRange(queue, start, end, epoch), filters))
-    return [each for each in ranges if each.start < each.end]
+        if start < end:
+            ranges.append(OffsetRange(queue, start, end, epoch))
+    return ranges
 
 
 def _offset(client: Client, queue: Queue, bound: Bound) -> int:
@@ -188,39 +162,3 @@ def split(ranges: Sequence[OffsetRange], max_offsets: int) -> list[OffsetRange]:
             start, end = each.start + length * index // count, each.start + length * (index + 1) // count
             pieces.append(replace(each, start=start, end=end))
     return pieces
-
-
-def supported(each: Filter) -> bool:
-    """Whether the plan applies the filter completely, so that Spark need not apply it again."""
-    if isinstance(each, EqualTo | IsNotNull):
-        return each.attribute in (_BROKER, _QUEUE_ID, _OFFSET)
-    if isinstance(each, In):
-        return each.attribute in (_BROKER, _QUEUE_ID)
-    return isinstance(each, _COMPARISONS) and each.attribute == _OFFSET
-
-
-def may_match(filters: Sequence[Filter], queue: Queue) -> bool:
-    """Whether a message of the queue can match the filters on broker and queue_id."""
-    values: dict[tuple[str, ...], object] = {_BROKER: queue.broker, _QUEUE_ID: queue.queue_id}
-    for each in filters:
-        if isinstance(each, EqualTo) and values.get(each.attribute, each.value) != each.value:
-            return False
-        if isinstance(each, In) and each.attribute in values and values[each.attribute] not in each.value:
-            return False
-    return True
-
-
-def narrow(each: OffsetRange, filters: Sequence[Filter]) -> OffsetRange:
-    """The range without the offsets that the filters on queue_offset exclude."""
-    start, end = each.start, each.end
-    for condition in filters:
-        if not isinstance(condition, EqualTo | _COMPARISONS) or condition.attribute != _OFFSET:
-            continue
-        value = int(condition.value)
-        if isinstance(condition, EqualTo):
-            start, end = max(start, value), min(end, value + 1)
-        elif isinstance(condition, GreaterThan | GreaterThanOrEqual):
-            start = max(start, value + isinstance(condition, GreaterThan))
-        else:
-            end = min(end, value + isinstance(condition, LessThanOrEqual))
-    return replace(each, start=min(start, max(end, 0)), end=max(end, 0))

@@ -115,16 +115,6 @@ def test_positions_by_time(source: Source, client: Client):
     assert source.read(LONG_TOPIC, startingOffsets=moment).count() == LONG_COUNT - first
 
 
-def test_filters_on_place_reach_the_plan(source: Source):
-    frame = source.read("three").where(
-        "queue_id = 0 and queue_offset >= 990 and queue_offset < 995 and broker = 'broker-a'"
-    )
-    assert sorted(row.queue_offset for row in frame.collect()) == list(range(990, 995))
-    assert "990" not in frame._jdf.queryExecution().executedPlan().toString()  # the source has taken it
-    assert source.read("three").where("broker = 'other'").count() == 0
-    assert source.read("three").where("queue_id in (1, 2) and keys is null").count() == 10
-
-
 def test_too_large_bodies_stay_as_they_are_stored(source: Source, written: Written):
     rows = source.read("codec-ZLIB", maxInflatedBytes=10_000).where("body_error is not null").collect()
     assert {row.queue_offset for row in rows} == {n for n, b in enumerate(written.bodies) if len(b) > 10_000}
