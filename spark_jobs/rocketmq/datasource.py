@@ -12,7 +12,7 @@ from pyspark.sql.types import StructType
 from spark_jobs.rocketmq.batches import SCHEMA, Origin, record_batches
 from spark_jobs.rocketmq.client import Client
 from spark_jobs.rocketmq.errors import OffsetMovedError, PermissionDeniedError, QueueNotFoundError
-from spark_jobs.rocketmq.options import Bound, Options, Timestamp, queues_of
+from spark_jobs.rocketmq.options import Bound, Options, queues_of
 from spark_jobs.rocketmq.route import Queue
 
 
@@ -25,12 +25,6 @@ class OffsetRange(InputPartition):
     end: int
     epoch: int = 0
 
-    def __post_init__(self) -> None:
-        """Check the range; replaces the `__init__` of `InputPartition`, which takes one value."""
-        if not 0 <= self.start <= self.end:
-            queue = f"{self.queue.broker}/{self.queue.queue_id}"
-            raise ValueError(f"[{self.start}, {self.end}) of {queue} is not a range of offsets")
-
 
 class RocketMQDataSource(DataSource):
     """Batch reads of one topic of one cluster. Register it with `spark.dataSource.register(RocketMQDataSource)`.
@@ -40,9 +34,9 @@ class RocketMQDataSource(DataSource):
     - `namesrv`: nameservers `host:port`, separated by `;`. Required.
     - `topic`: the topic, with its namespace if it has one (`<namespace>%<topic>`). Required.
     - `cluster`: text for the column `cluster`; default empty.
-    - `startingOffsets` (inclusive) and `endingOffsets` (exclusive): `earliest`, `latest`, a time (ms since 1970, or ISO
-      8601 in UTC; the first message stored at or after it) or a JSON map `{"<broker>": {"<queue id>": <offset>}}`.
-      Defaults `earliest` and `latest`. With two maps, the offsets are not requested from the brokers.
+    - `startingOffsets` (inclusive) and `endingOffsets` (exclusive): `earliest`, `latest` or a JSON map
+      `{"<broker>": {"<queue id>": <offset>}}`. Defaults `earliest` and `latest`. With two maps, the offsets are not
+      requested from the brokers.
     - `maxOffsetsPerPartition` (50000): maximum number of messages per task.
     - `maxInflatedBytes` (33554432): a body that inflates to more is returned as stored, with `body_error`.
     - `epochs`: JSON map as above with the number for the column `epoch`; default 0.
@@ -147,8 +141,6 @@ def plan(client: Client, options: Options) -> list[OffsetRange]:
 def _offset(client: Client, queue: Queue, bound: Bound) -> int:
     if isinstance(bound, dict):
         return bound[queue.broker][queue.queue_id]
-    if isinstance(bound, Timestamp):
-        return client.offset_at(queue, bound.ms)
     return client.min_offset(queue) if bound == "earliest" else client.max_offset(queue)
 
 

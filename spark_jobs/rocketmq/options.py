@@ -6,7 +6,6 @@ import difflib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Literal
 
 from spark_jobs.rocketmq.acl import Credentials
@@ -37,16 +36,7 @@ DEFAULTS = {
 NAMES = tuple(DEFAULTS)
 
 QueueMap = dict[str, dict[int, int]]
-
-
-@dataclass(frozen=True, slots=True)
-class Timestamp:
-    """A start or end by time: the first message stored at or after it (ms since 1970, the broker's clock)."""
-
-    ms: int
-
-
-Bound = Literal["earliest", "latest"] | Timestamp | QueueMap
+Bound = Literal["earliest", "latest"] | QueueMap
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,17 +163,10 @@ def _bound(values: Mapping[str, str], name: str) -> Bound:
         return "earliest" if text.lower() == "earliest" else "latest"
     if text.startswith("{"):
         return _queue_map(values, name)
-    if text.isdecimal():
-        return Timestamp(int(text))
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        raise ValueError(
-            f"option {name!r} must be earliest, latest, a time (ms since 1970, or ISO 8601 in UTC) or a JSON map "
-            f'such as {{"broker-a": {{"0": 123}}}}, not {text!r}'
-        ) from None
-    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    return Timestamp(round(moment.timestamp() * 1000))
+    raise ValueError(
+        f"option {name!r} must be earliest, latest or a JSON map such as "
+        f'{{"broker-a": {{"0": 123}}}}, not {text!r}'
+    )
 
 
 def _queue_map(values: Mapping[str, str], name: str) -> QueueMap:

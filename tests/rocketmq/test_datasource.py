@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
 
 import pytest
 from pyspark.errors import PySparkException
@@ -11,9 +10,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from spark_jobs.lake import tables
-from spark_jobs.rocketmq.client import Client
 from spark_jobs.rocketmq.datasource import RocketMQDataSource
-from tests.rocketmq.conftest import LONG_COUNT, LONG_TOPIC, Written, queue
+from tests.rocketmq.conftest import LONG_COUNT, LONG_TOPIC, Written
 
 
 class Source:
@@ -103,16 +101,6 @@ def test_start_is_included_and_end_is_not(source: Source):
     rows = source.read("three", startingOffsets=at(5), endingOffsets=at(8)).select("queue_offset").collect()
     assert [row.queue_offset for row in rows] == [5, 6, 7]
     assert source.read("three", startingOffsets=at(5), endingOffsets=at(5)).count() == 0
-
-
-def test_positions_by_time(source: Source, client: Client):
-    where = queue(client, LONG_TOPIC)
-    message = client.message_at(where, LONG_COUNT // 2)
-    assert message is not None
-    first = client.offset_at(where, message.store_time)
-    assert source.read(LONG_TOPIC, endingOffsets=message.store_time).count() == first
-    moment = datetime.fromtimestamp(message.store_time / 1000, UTC).isoformat(timespec="milliseconds")
-    assert source.read(LONG_TOPIC, startingOffsets=moment).count() == LONG_COUNT - first
 
 
 def test_too_large_bodies_stay_as_they_are_stored(source: Source, written: Written):
