@@ -9,9 +9,7 @@ from threading import Thread
 
 from spark_jobs.ingest.brokers import options
 from spark_jobs.ingest.lag import behind
-from spark_jobs.lake.catalog import summary_with
-from spark_jobs.lake.offsets import OFFSETS, Position, Positions, Queue, from_json
-from spark_jobs.lake.tables import RAW
+from spark_jobs.lake.offsets import Position, Positions, Queue
 from spark_jobs.rocketmq import route
 from spark_jobs.rocketmq.client import Bounds, Client
 from spark_jobs.rocketmq.errors import (
@@ -62,12 +60,6 @@ class ClusterAnswers:
     seen: dict[Queue, QueueState] = field(default_factory=dict)
     unseen: list[Queue] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
-
-
-def query_all(settings: Settings) -> dict[str, ClusterAnswers]:
-    """`query` with the committed offsets of raw."""
-    summary = summary_with(settings, RAW, OFFSETS)
-    return query(settings, from_json(summary[OFFSETS]) if summary else {})
 
 
 def query(

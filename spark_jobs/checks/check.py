@@ -52,8 +52,10 @@ class Run:
     def brokers(self) -> dict[str, ClusterAnswers]:
         """The state of the queues per cluster; queried at the first access."""
         from spark_jobs.checks import brokers  # it needs the client, which only the watchdog does
+        from spark_jobs.lake.offsets import committed_positions
+        from spark_jobs.lake.tables import RAW
 
-        return brokers.query_all(self.settings)
+        return brokers.query(self.settings, committed_positions(self.settings, RAW))
 
 
 @dataclass(frozen=True)
@@ -171,9 +173,7 @@ def judge(check: Check, measured: Iterable[Measured], settings: Settings) -> Eva
 def could_not_be_made(check: Check, error: Exception, settings: Settings) -> Evaluation:
     """The evaluation of a check that raised: it failed as a whole, and the state of its entities is unknown."""
     name, text = type(error).__name__, str(error).strip()
-    if hasattr(
-        error, "java_exception"
-    ):  # the first line of a py4j error names the call, the second the error
+    if hasattr(error, "java_exception"):  # its first line names the call, the second the error
         text = text.partition("\n: ")[2] or text
     text = text.partition("\n")[0][:500]
     why = f"{COULD_NOT_BE_CHECKED}{name}{f': {text}' if text else ''}"

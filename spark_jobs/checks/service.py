@@ -18,9 +18,8 @@ from spark_jobs.lake.offsets import (
     CHANGE_SEQ,
     OFFSETS,
     CommittedOffsets,
-    Positions,
     Queue,
-    from_json,
+    committed_positions,
     watermarks,
 )
 from spark_jobs.lake.tables import EVENTS, RAW, Table
@@ -40,7 +39,7 @@ def freshness_raw(run: Run) -> Iterator[Measured]:
 
     Measured per cluster: minutes since the time up to which all of its queues were read.
     """
-    return _ages(run, watermarks(_positions(run, RAW)), "was read")
+    return _ages(run, watermarks(committed_positions(run.settings, RAW)), "was read")
 
 
 @_stale(
@@ -51,7 +50,7 @@ def freshness_events(run: Run) -> Iterator[Measured]:
 
     Measured per cluster: minutes since the time up to which its records were merged.
     """
-    return _ages(run, watermarks(_positions(run, EVENTS)), "is in events")
+    return _ages(run, watermarks(committed_positions(run.settings, EVENTS)), "is in events")
 
 
 @_stale("marts", "the published marts end {value} ago", severity="warning", limit="freshness_marts_minutes")
@@ -158,12 +157,7 @@ def _unknown(queues: list[Queue]) -> Iterator[Measured]:
 def _merged(run: Run) -> CommittedOffsets:
     """The committed offsets of events."""
     summary = summary_with(run.settings, EVENTS, OFFSETS)
-    return CommittedOffsets(_positions(run, EVENTS), int(summary.get(CHANGE_SEQ, 0)))
-
-
-def _positions(run: Run, table: Table) -> Positions:
-    summary = summary_with(run.settings, table, OFFSETS)
-    return from_json(summary[OFFSETS]) if summary else {}
+    return CommittedOffsets(committed_positions(run.settings, EVENTS), int(summary.get(CHANGE_SEQ, 0)))
 
 
 def _ages(run: Run, marks: dict[str, int], what: str) -> Iterator[Measured]:
