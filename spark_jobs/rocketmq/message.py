@@ -63,20 +63,6 @@ class Message(NamedTuple):
     body_error: str | None
 
 
-def decode_messages(
-    stored: bytes | bytearray | memoryview, max_inflated_bytes: int = MAX_INFLATED_BYTES
-) -> Iterator[Message]:
-    """Decode consecutive messages, as in the body of a pull response, with inflated bodies.
-
-    A bad body (wrong CRC, not inflatable, too large) does not raise: its message has `body_error`.
-
-    Raises:
-        MalformedMessageError: a length or the magic is wrong, so later messages cannot be located.
-    """
-    for message in scan_messages(stored, max_inflated_bytes):
-        yield inflated(message, max_inflated_bytes)
-
-
 def inflated(message: Message, max_inflated_bytes: int = MAX_INFLATED_BYTES) -> Message:
     """The message with its body inflated, or with `body_error` if that fails."""
     if not message.sys_flag & COMPRESSED or message.body_error is not None or not message.body:
@@ -118,9 +104,10 @@ def scan_until_malformed(
 def scan_messages(
     stored: bytes | bytearray | memoryview, max_inflated_bytes: int = MAX_INFLATED_BYTES
 ) -> Iterator[Message]:
-    """As `decode_messages`, with bodies checked but not inflated; call `inflated` later.
+    """Decode consecutive messages, as in the body of a pull response. `inflated` inflates their bodies later.
 
-    A batch stored as one message is unwrapped into its messages, at consecutive queue offsets.
+    A body with a wrong CRC does not raise: its message has `body_error`. A batch stored as one message is unwrapped into
+    its messages, at consecutive queue offsets.
 
     Raises:
         MalformedMessageError: a length or the magic is wrong, so later messages cannot be located.

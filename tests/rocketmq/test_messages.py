@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_jobs.rocketmq.errors import MalformedMessageError
-from spark_jobs.rocketmq.message import Message, decode_messages
+from spark_jobs.rocketmq.message import Message
 from spark_jobs.rocketmq.properties import decode_properties
-from tests.rocketmq.wire import MAGIC_V2, inner, stored
+from tests.rocketmq.wire import MAGIC_V2, decode_messages, inner, stored
 
 BODY = b"Pub\x011795000000000\x01DefaultRegion\x02" * 40
 CODECS = {

@@ -6,6 +6,9 @@ import ipaddress
 import json
 import struct
 import zlib
+from collections.abc import Iterator
+
+from spark_jobs.rocketmq.message import MAX_INFLATED_BYTES, Message, inflated, scan_messages
 
 MAGIC_V1 = -626843481
 MAGIC_V2 = -626843477
@@ -45,6 +48,11 @@ def stored(
         )
     )
     return struct.pack(">i", len(rest) + 4) + rest
+
+
+def decode_messages(stored: bytes, max_inflated_bytes: int = MAX_INFLATED_BYTES) -> Iterator[Message]:
+    """The messages with inflated bodies, as a reader of a range gives them."""
+    return (inflated(each, max_inflated_bytes) for each in scan_messages(stored, max_inflated_bytes))
 
 
 def inner(body: bytes, properties: str = "", flag: int = 0) -> bytes:

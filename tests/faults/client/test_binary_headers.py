@@ -12,13 +12,12 @@ from spark_jobs.rocketmq import frames, requests
 from spark_jobs.rocketmq.client import Client
 from spark_jobs.rocketmq.connection import split_address
 from spark_jobs.rocketmq.errors import TopicNotFoundError
-from spark_jobs.rocketmq.message import decode_messages
 from spark_jobs.rocketmq.route import decode_route
 from tests.faults.client.conftest import SEALED_COUNT, SEALED_TOPIC, Sealed, read
 from tests.faults.client.streams import recorder
 from tests.rocketmq.conftest import LONG_COUNT, LONG_TOPIC, Written, queue
 from tests.rocketmq.proxy import Proxied, proxy
-from tests.rocketmq.wire import binary_payload
+from tests.rocketmq.wire import binary_payload, decode_messages
 
 
 def codec(payload: bytes) -> int:

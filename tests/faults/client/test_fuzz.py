@@ -23,12 +23,13 @@ from spark_jobs.rocketmq import frames, reading, requests
 from spark_jobs.rocketmq.connection import split_address
 from spark_jobs.rocketmq.errors import QueueLocation, RequestTimeoutError, RocketMQError
 from spark_jobs.rocketmq.frames import Frame
-from spark_jobs.rocketmq.message import INNER_BATCH, decode_messages, scan_messages
+from spark_jobs.rocketmq.message import INNER_BATCH, scan_messages
 from spark_jobs.rocketmq.reading import RangeReader
 from spark_jobs.rocketmq.route import Queue, decode_route
 from tests.faults.client.conftest import Sealed
 from tests.faults.client.recorded import RANGE, Recorded, damaged, record
 from tests.rocketmq.conftest import Written
+from tests.rocketmq.wire import decode_messages
 
 CASES = int(os.environ.get("TRACE_SOAK_FUZZ", "20000"))
 CASE_SECONDS = 5.0
