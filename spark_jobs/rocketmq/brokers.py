@@ -100,33 +100,14 @@ class ClusterConnections:
 
     def _request_queues(self, topic: str) -> list[Queue]:
         """`queues`, with one request per nameserver."""
-        routes: list[list[Queue]] = []
-        lost: list[ConnectionLostError] = []
-        unknown: TopicNotFoundError | None = None
-        for address in self.namesrv:
-            try:
-                frame = self._call_nameserver(
-                    address, requests.GET_ROUTE_INFO_BY_TOPIC, requests.route(topic)
-                )
-            except ConnectionLostError as error:
-                lost.append(error)
-                continue
-            if frame.code == requests.SUCCESS:
-                routes.append(decode_route(topic, bytes(frame.body)))
-                continue
-            location = QueueLocation(self.cluster, topic, address=address)
-            failure = requests.failure(frame, location, "the route request")
-            if not isinstance(failure, TopicNotFoundError):
-                raise failure
-            unknown = failure
-        if routes:
-            return union(routes)
-        if unknown is not None:
-            raise self._explain_missing_route(topic, unknown)
-        raise UnreachableError(
-            f"{QueueLocation(self.cluster, topic)}: no nameserver answers: {'; '.join(map(str, lost))}. "
-            "Check the addresses, and that the nameservers run and can be reached from this machine"
-        )
+        fields = requests.route(topic)
+        try:
+            routes = self._ask_nameservers(
+                requests.GET_ROUTE_INFO_BY_TOPIC, fields, "the route request", topic
+            )
+        except TopicNotFoundError as unknown:
+            raise self._explain_missing_route(topic, unknown) from None
+        return union(decode_route(topic, body) for body in routes)
 
     def registered_brokers(self) -> set[str]:
         """The names of the brokers, of any topic, that are registered at any nameserver that responds.
@@ -136,21 +117,39 @@ class ClusterConnections:
         Raises:
             RocketMQError: no nameserver responds, or a response cannot be decoded.
         """
-        names: set[str] = set()
-        lost: list[ConnectionLostError] = []
+        code, what = requests.GET_BROKER_CLUSTER_INFO, "the request for the list of brokers"
+        return set().union(*map(decode_brokers, self._ask_nameservers(code, {}, what)))
+
+    def _ask_nameservers(self, code: int, fields: dict[str, str], what: str, topic: str = "") -> list[bytes]:
+        """The bodies of the responses of all nameservers that respond and know the topic; at least one.
+
+        Raises:
+            TopicNotFoundError: the topic is unknown to every nameserver that responds.
+            UnreachableError: no nameserver responds.
+            RocketMQError: a nameserver rejects the request.
+        """
+        bodies: list[bytes] = []
+        lost: list[str] = []
+        unknown: TopicNotFoundError | None = None
         for address in self.namesrv:
             try:
-                frame = self._call_nameserver(address, requests.GET_BROKER_CLUSTER_INFO, {})
+                frame = self._call_nameserver(address, code, fields)
             except ConnectionLostError as error:
-                lost.append(error)
+                lost.append(str(error))
                 continue
-            if frame.code != requests.SUCCESS:
-                location = QueueLocation(self.cluster, address=address)
-                raise requests.failure(frame, location, "the request for the list of brokers")
-            names |= decode_brokers(bytes(frame.body))
-        if len(lost) == len(self.namesrv):
-            raise lost[-1]
-        return names
+            if frame.code == requests.SUCCESS:
+                bodies.append(frame.body)
+                continue
+            failure = requests.failure(frame, QueueLocation(self.cluster, topic, address=address), what)
+            if not isinstance(failure, TopicNotFoundError):
+                raise failure
+            unknown = failure
+        if not bodies:
+            raise unknown or UnreachableError(
+                f"{QueueLocation(self.cluster, topic)}: no nameserver answers: {'; '.join(lost)}. "
+                "Check the addresses, and that the nameservers run and can be reached from this machine"
+            )
+        return bodies
 
     def _explain_missing_route(self, topic: str, unknown: TopicNotFoundError) -> TopicNotFoundError:
         """A more specific error, by the registered brokers: they may be down, or the topic does not exist."""
