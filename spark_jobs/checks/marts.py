@@ -29,20 +29,12 @@ def completeness(run: Run) -> Iterator[Measured]:
 
     Measured per cluster: the estimated share.
     """
-    for row in _rows(
-        run,
-        """
-        with sums as (
-          select cluster, sum(pairs) as both, sum(ends_without_begin) as ends, sum(begins_without_end) as begins
-          from lake.marts.trace_completeness join watermarks using (cluster)
-          where hour >= since and hour <= watermark
-          group by cluster
-        )
-        select cluster, 2 * both + ends + begins as seen, 2 * (both + begins) * (both + ends) / both as estimated
-        from sums where both > 0
-        """,
-    ):
-        yield rate(row.cluster, row.seen, row.estimated, "records arrived, by estimate", run.settings)
+    columns = "sum(pairs) as both, sum(ends_without_begin) as ends, sum(begins_without_end) as begins"
+    for row in _of_window(run, "trace_completeness", f"cluster, {columns}"):
+        if both := row.both:
+            seen = 2 * both + row.ends + row.begins
+            estimated = 2 * (both + row.begins) * (both + row.ends) / both
+            yield rate(row.cluster, seen, estimated, "records arrived, by estimate", run.settings)
 
 
 @_messaging(
@@ -57,18 +49,11 @@ def clock_skew(run: Run) -> Iterator[Measured]:
 
     Measured per client host whose clock is ahead, or with negative latencies: the maximum, ms.
     """
-    for row in _rows(
-        run,
-        f"""
-        select
-          cluster, {_CLIENT_HOST} as host, max(lead_ms) as ahead, max(max_skew_ms) as negative
-        from lake.marts.clock_skew join watermarks using (cluster)
-        where hour >= since and hour <= watermark and client is not null
-        group by cluster, host
-        having coalesce(ahead, 0) > 0 or negative is not null
-        """,
-    ):
+    columns = f"cluster, {_CLIENT_HOST} as host, max(lead_ms) as ahead, max(max_skew_ms) as negative"
+    for row in _of_window(run, "clock_skew", columns, "client is not null"):
         ahead, negative = row.ahead or 0, row.negative or 0
+        if ahead <= 0 and row.negative is None:
+            continue
         text = f"clock ahead of the broker's by {ahead} ms or more, negative latencies of up to {negative} ms"
         yield Measured(f"{row.cluster}/{row.host}", max(ahead, negative), text)
 
@@ -85,15 +70,8 @@ def duplicate_rate(run: Run) -> Iterator[Measured]:
 
     Measured per consumer group: the share of deliveries that were consumed more than once.
     """
-    for row in _rows(
-        run,
-        """
-        select cluster, consumer_group, sum(duplicated) as duplicated, sum(deliveries) as deliveries
-        from lake.marts.duplicates join watermarks using (cluster)
-        where hour >= since and hour <= watermark
-        group by cluster, consumer_group
-        """,
-    ):
+    columns = "cluster, consumer_group, sum(duplicated) as duplicated, sum(deliveries) as deliveries"
+    for row in _of_window(run, "duplicates", columns):
         entity = f"{row.cluster}/{row.consumer_group}"
         yield rate(entity, row.duplicated, row.deliveries, "deliveries have duplicates", run.settings)
 
@@ -110,15 +88,8 @@ def orphan_rate(run: Run) -> Iterator[Measured]:
 
     Measured per topic and expected group: the share of judged messages that are orphans.
     """
-    for row in _rows(
-        run,
-        """
-        select cluster, topic, expected_group, sum(orphaned) as orphaned, sum(judged) as judged
-        from lake.marts.orphan_rate join watermarks using (cluster)
-        where hour >= since and hour <= watermark
-        group by cluster, topic, expected_group
-        """,
-    ):
+    columns = "cluster, topic, expected_group, sum(orphaned) as orphaned, sum(judged) as judged"
+    for row in _of_window(run, "orphan_rate", columns):
         entity = f"{row.cluster}/{row.topic}/{row.expected_group}"
         yield rate(entity, row.orphaned, row.judged, "messages are orphans", run.settings)
 
@@ -134,15 +105,8 @@ def unknown_layouts(run: Run) -> Iterator[Measured]:
 
     Measured per reason: such records.
     """
-    for row in _rows(
-        run,
-        """
-        select cluster, reason, sum(records) as records, min(client) as client, min_by(sample, hour) as sample
-        from lake.marts.invalid_records join watermarks using (cluster)
-        where hour >= since and hour <= watermark and is_unknown_layout
-        group by cluster, reason
-        """,
-    ):
+    columns = "cluster, reason, sum(records) as records, min(client) as client"
+    for row in _of_window(run, "invalid_records", columns, "is_unknown_layout"):
         yield Measured(
             f"{row.cluster}/{row.reason}", row.records, f"{row.records} records, some of {row.client}"
         )
@@ -247,6 +211,19 @@ def _burning(run: Run, severity: str) -> Iterator[Measured]:
                 f"{row.worst.short_burn or 0:.1f} over the short window; the threshold is {row.worst.threshold:.1f}"
             )
         yield Measured(f"{row.cluster}/{row.objective_name}", row.burning, text)
+
+
+def _of_window(run: Run, mart: str, columns: str, condition: str = "true") -> list[Row]:
+    """The columns of an hourly mart in the last `window_hours`, one row per combination of those that are no aggregates."""
+    return _rows(
+        run,
+        f"""
+        select {columns}
+        from lake.marts.{mart} join watermarks using (cluster)
+        where hour >= since and hour <= watermark and {condition}
+        group by all
+        """,
+    )
 
 
 def _rows(run: Run, query: str) -> list[Row]:
