@@ -12,6 +12,9 @@ from datetime import datetime
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+from pydantic import TypeAdapter
+
+from spark_jobs.alerts.file_store import replace_text
 from spark_jobs.checks.check import Measured, Run, check
 from spark_jobs.settings import Settings
 
@@ -23,6 +26,7 @@ DAY = 86_400.0
 
 # By entity: unix time and free bytes, oldest first.
 History = Mapping[str, Sequence[tuple[float, int]]]
+_HISTORY = TypeAdapter(dict[str, list[tuple[float, int]]])
 
 
 @dataclass(frozen=True)
@@ -128,24 +132,15 @@ def history_file(settings: Settings) -> Path:
 def read_history(file: Path) -> History:
     """The saved samples; empty if the file is missing or damaged, so that the growth is unknown."""
     try:
-        return {
-            str(entity): [(float(time), int(free)) for time, free in samples]
-            for entity, samples in json.loads(file.read_text()).items()
-        }
-    except (OSError, ValueError, TypeError, AttributeError):
+        return _HISTORY.validate_json(file.read_bytes())
+    except (OSError, ValueError):
         return {}
 
 
 def write_history(file: Path, history: History) -> None:
     """Save the samples if there is space."""
-    new = file.with_suffix(f".{os.getpid()}.new")
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        new.write_text(json.dumps(history))
-        os.replace(new, file)
-    except OSError:
-        with suppress(OSError):
-            new.unlink(missing_ok=True)
+    with suppress(OSError):
+        replace_text(file, json.dumps(history))
 
 
 def _words(disk: Disk, history: History, now: datetime) -> str:
