@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import ipaddress
 import socket
 import ssl
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 from spark_jobs.rocketmq import frames
 from spark_jobs.rocketmq.acl import Credentials, sign
@@ -100,8 +102,8 @@ class Connection:
         self._credentials = credentials
         self._opaque = 0
         self.in_flight: set[int] = set()
-        self._buffer = memoryview(bytearray(_BUFFER_BYTES))
-        self._begin = self._end = 0  # the received bytes that were not returned yet
+        self._deadline = 0.0  # of the response that `receive` waits for
+        self._received = io.BufferedReader(_Received(self._receive_into), _BUFFER_BYTES)
         self._unsent: list[bytes] = []
         try:
             self._socket = socket.create_connection((host, port), connect_timeout)
@@ -150,10 +152,9 @@ class Connection:
             ConnectionLostError: the connection has ended.
             ProtocolError: the bytes are not a frame. The connection cannot be used any more.
         """
-        deadline = time.monotonic() + self._timeout
+        self._deadline = time.monotonic() + self._timeout
         while True:
-            length = frames.frame_length(self._read(4, deadline))
-            frame = frames.decode(self._read(length, deadline))
+            frame = frames.decode(self._read(frames.frame_length(self._read(4))))
             if frame.code == GO_AWAY:
                 raise ConnectionLostError(f"{self.address} is shutting down")
             if frame.is_response and frame.opaque in self.in_flight:
@@ -168,33 +169,14 @@ class Connection:
             if frame.opaque == opaque:
                 return frame
 
-    def _read(self, size: int, deadline: float) -> memoryview:
-        """The next `size` bytes; the view is valid until the next call."""
-        available = self._end - self._begin
-        if available < size:
-            if size > len(self._buffer):
-                return self._read_long(size, deadline)
-            if self._begin + size > len(self._buffer):
-                self._buffer[:available] = self._buffer[self._begin : self._end]
-                self._begin, self._end = 0, available
-            while self._end - self._begin < size:
-                missing = size - (self._end - self._begin)
-                self._end += self._receive_into(self._buffer[self._end :], missing, deadline)
-        begin, self._begin = self._begin, self._begin + size
-        view = self._buffer[begin : self._begin]
-        if self._begin == self._end:
-            self._begin = self._end = 0
-        return view
-
-    def _read_long(self, size: int, deadline: float) -> memoryview:
-        """As `_read`, for more bytes than fit in the buffer."""
-        view = memoryview(bytearray(size))
-        available = self._end - self._begin
-        view[:available] = self._buffer[self._begin : self._end]
-        self._begin = self._end = 0
-        while available < size:
-            available += self._receive_into(view[available:], size - available, deadline)
-        return view
+    def _read(self, size: int) -> bytes:
+        """The next `size` bytes."""
+        found = self._received.read(size)
+        if len(found) < size:
+            raise ConnectionLostError(
+                f"{self.address} closed the connection before the last {size - len(found)} bytes"
+            )
+        return found
 
     def _flush(self) -> None:
         """Send the queued requests in one system call."""
@@ -207,7 +189,8 @@ class Connection:
                 f"the connection to {self.address} was lost while sending: {error}"
             ) from None
 
-    def _receive_into(self, view: memoryview, missing: int, deadline: float) -> int:
+    def _receive_into(self, view: memoryview) -> int:
+        """Wait for bytes, after the requests that they answer were sent; 0 if the peer has closed the connection."""
         if self._unsent:
             self._flush()
         try:
@@ -216,11 +199,22 @@ class Connection:
             count = -1
         except OSError as error:
             raise ConnectionLostError(f"the connection to {self.address} was lost: {error}") from None
-        if count == 0:
-            raise ConnectionLostError(f"{self.address} closed the connection before the last {missing} bytes")
-        if count < 0 or time.monotonic() > deadline:
+        if count < 0 or (count and time.monotonic() > self._deadline):
             raise RequestTimeoutError(
                 f"{self.address} did not answer within {self._timeout:g} s "
                 f"({len(self.in_flight)} requests in flight)"
             )
         return count
+
+
+class _Received(io.RawIOBase):
+    """What a connection receives, as a stream that `io` can buffer."""
+
+    def __init__(self, receive_into: Callable[[memoryview], int]) -> None:
+        self._receive_into = receive_into
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        return self._receive_into(buffer)
