@@ -103,7 +103,7 @@ def plan(client: Client, options: Options) -> list[OffsetRange]:
     """
     queues = {(queue.broker, queue.queue_id): queue for queue in client.queues(options.topic)}
     wanted = set(queues)
-    for bound in (options.starting, options.ending):
+    for bound in (options.starting_offsets, options.ending_offsets):
         if isinstance(bound, dict):
             for broker, queue_id in queues_of(bound):
                 if (broker, queue_id) not in queues:
@@ -122,8 +122,8 @@ def plan(client: Client, options: Options) -> list[OffsetRange]:
                 "exclude the queue by maps of offsets"
             )
         # The start first: offsets only rise, so an end that is requested later is not below it.
-        start = _offset(client, queue, options.starting)
-        end = _offset(client, queue, options.ending)
+        start = _offset(client, queue, options.starting_offsets)
+        end = _offset(client, queue, options.ending_offsets)
         if start > end:
             raise OffsetMovedError(
                 f"{client.location(queue)}: the start {start} (startingOffsets) is above the end {end} (endingOffsets). "

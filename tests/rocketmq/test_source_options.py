@@ -13,14 +13,14 @@ GIVEN = {"namesrv": "a:9876; b:9876", "topic": "T"}
 def test_defaults():
     options = Options.parse(GIVEN)
     assert options.namesrv == ("a:9876", "b:9876")
-    assert (options.starting, options.ending) == ("earliest", "latest")
+    assert (options.starting_offsets, options.ending_offsets) == ("earliest", "latest")
     assert (options.max_offsets_per_partition, options.max_inflated_bytes) == (50_000, 33_554_432)
     assert (options.credentials_env, options.tls) == (None, None)
 
 
 def test_names_are_compared_without_regard_to_case():
     given = {name.lower(): value for name, value in GIVEN.items()}
-    assert Options.parse({**given, "startingoffsets": "latest"}).starting == "latest"
+    assert Options.parse({**given, "startingoffsets": "latest"}).starting_offsets == "latest"
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -42,7 +42,7 @@ def test_an_option_like_no_other_lists_them_all():
     ],
 )
 def test_positions(text: str, expected: object):
-    assert Options.parse({**GIVEN, "startingOffsets": text}).starting == expected
+    assert Options.parse({**GIVEN, "startingOffsets": text}).starting_offsets == expected
 
 
 @pytest.mark.parametrize(
