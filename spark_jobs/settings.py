@@ -10,20 +10,17 @@ from __future__ import annotations
 
 import os
 import sys
-import tomllib
 from fnmatch import fnmatchcase
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
-import pydantic_settings
 from pydantic import (
     AwareDatetime,
     BaseModel,
     ConfigDict,
     Field,
     SecretStr,
-    ValidationError,
     field_validator,
     model_validator,
 )
@@ -348,13 +345,7 @@ class Settings(BaseSettings):
             super().__init__(**given)
         except SettingsError:
             raise
-        except (
-            ValidationError,
-            pydantic_settings.SettingsError,
-            tomllib.TOMLDecodeError,
-            UnicodeDecodeError,
-            OSError,
-        ) as error:
+        except (ValueError, OSError) as error:  # pydantic's and those of the file's text are ValueErrors
             raise settings_error.explain(error, type(self), given) from None
 
     @field_validator("home")

@@ -113,34 +113,23 @@ def _source(loc: _Key, given: Mapping[str, Any], file: str | None) -> str:
     """Where the value of a key comes from: the environment comes before the file."""
     if loc and loc[0] in given:
         return "the program's own settings"
-    names = [str(part) for part in loc]
     variables = {name.upper(): name for name in os.environ}
-    for length in range(len(names), 0, -1):
-        wanted = PREFIX + DELIMITER.join(names[:length]).upper()
-        if wanted in variables:
-            if length < len(names) and not _has(_parsed(os.environ[variables[wanted]]), loc[length:]):
-                continue
-            return f"environment variable {variables[wanted]}"
-    if file:
-        return f"settings file {file}"
-    return "environment variables"
+    for length in range(len(loc), 0, -1):
+        name = variables.get(PREFIX + DELIMITER.join(map(str, loc[:length])).upper())
+        if name and (length == len(loc) or _has(os.environ[name], loc[length:])):
+            return f"environment variable {name}"
+    return f"settings file {file}" if file else "environment variables"
 
 
-def _has(value: Any, loc: _Key) -> bool:
-    """Whether a key stands in a value; of one that is missing, the table that it is missing in."""
-    for part in loc[:-1]:
-        try:
-            value = value[part]
-        except (KeyError, IndexError, TypeError):
-            return False
-    return isinstance(value, dict | list)
-
-
-def _parsed(text: str) -> Any:
+def _has(text: str, loc: _Key) -> bool:
+    """Whether a key stands in JSON; of one that is missing, the table that it is missing in."""
     try:
-        return json.loads(text)
-    except ValueError:
-        return None
+        value = json.loads(text)
+        for part in loc[:-1]:
+            value = value[part]
+    except (ValueError, KeyError, IndexError, TypeError):
+        return False
+    return isinstance(value, dict | list)
 
 
 def _suggestion(loc: _Key, model: type[BaseModel]) -> str:

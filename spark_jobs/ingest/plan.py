@@ -98,15 +98,11 @@ def add_failure(done: Plan, queue: Queue, why: str) -> None:
 
 def without_queue(done: Plan, queue: Queue, committed: Positions, why: str) -> Plan:
     """The plan without a queue that cannot be read; the queue keeps its committed offset."""
-    rest = replace(
-        done,
-        steps=[each for each in done.steps if each.range.queue != queue],
-        failures=dict(done.failures),
-        positions=dict(done.positions),
-    )
-    rest.positions.pop(queue)
+    positions = {each: position for each, position in done.positions.items() if each != queue}
     if queue in committed:
-        rest.positions[queue] = committed[queue]
+        positions[queue] = committed[queue]
+    steps = [each for each in done.steps if each.range.queue != queue]
+    rest = Plan(done.planned_at, steps, dict(done.failures), positions)
     add_failure(rest, queue, why)
     return rest
 

@@ -104,25 +104,17 @@ def _layout(name: str, record_type: str, fields: str, writers: str, type_last: b
 
 
 _PUB = "time region group topic msgId tags keys storeHost"
+_PUB_12 = f"{_PUB} bodyLength cost msgType"
+_PUB_14 = f"{_PUB_12} offsetMsgId success"
 _SUB_BEFORE = "time region group requestId msgId retryTimes keys"
 _SUB_AFTER = "requestId msgId cost success keys"
 _NEWLIFE = "topic msgId tags keys storeHost bodyLength cost"
 
 LAYOUTS = (
-    _layout("pub_12", "Pub", f"{_PUB} bodyLength cost msgType", "before 4.4.0 and early ONS"),
-    _layout("pub_13", "Pub", f"{_PUB} bodyLength cost msgType success", "older ONS, maihaoche starter"),
-    _layout(
-        "pub_14",
-        "Pub",
-        f"{_PUB} bodyLength cost msgType offsetMsgId success",
-        "Java but 4.8.0, Go up to 2.1.0, C++, Python, Lua",
-    ),
-    _layout(
-        "pub_15",
-        "Pub",
-        f"{_PUB} bodyLength cost msgType offsetMsgId success clientHost",
-        "Java 4.8.0, Go from 2.1.1, Rust, pyrocketmq",
-    ),
+    _layout("pub_12", "Pub", _PUB_12, "before 4.4.0 and early ONS"),
+    _layout("pub_13", "Pub", f"{_PUB_12} success", "older ONS, maihaoche starter"),
+    _layout("pub_14", "Pub", _PUB_14, "Java but 4.8.0, Go up to 2.1.0, C++, Python, Lua"),
+    _layout("pub_15", "Pub", f"{_PUB_14} clientHost", "Java 4.8.0, Go from 2.1.1, Rust, pyrocketmq"),
     _layout(
         "pub_15_rmqsdk",
         "Pub",
