@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import astuple
 from datetime import UTC, datetime
 
 from rich.console import Console
@@ -91,16 +92,20 @@ def replayed(days: list[Replayed], dry_run: bool) -> None:
     if not days:
         _console.print("no messages were stored in that time: nothing to replay")
         return
-    table = Table(
-        title="would be replaced" if dry_run else "replaced", title_justify="left", show_footer=True
+    counts = (
+        "messages",
+        "changed",
+        "records before",
+        "records after",
+        "invalid records before",
+        "invalid records after",
     )
-    counts = ("messages", "changed", "before", "after", "invalid_before", "invalid_after")
-    table.add_column("day (UTC)", "total")
-    for name in counts:
-        heading = name.replace("_", " ").replace("before", "records before").replace("after", "records after")
-        table.add_column(heading, str(sum(getattr(day, name) for day in days)), justify="right")
-    for day in days:
-        table.add_row(str(day.day), *(str(getattr(day, name)) for name in counts))
+    table = _table("would be replaced" if dry_run else "replaced", "day (UTC)", *counts)
+    rows = [astuple(day) for day in days]
+    for row in rows:
+        table.add_row(*map(str, row))
+    table.add_section()
+    table.add_row("total", *(str(sum(row[column] for row in rows)) for column in range(1, len(rows[0]))))
     _console.print(table)
 
 

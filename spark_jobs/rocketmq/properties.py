@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 
 
 class Properties(Mapping[str, str]):
@@ -12,29 +13,24 @@ class Properties(Mapping[str, str]):
         stored: `name \x01 value \x02 name \x01 value …` in UTF-8; invalid bytes become U+FFFD.
     """
 
-    __slots__ = ("_parsed", "stored")
-
     def __init__(self, stored: bytes) -> None:
         self.stored = stored
 
-    def _mapping(self) -> dict[str, str]:
-        try:
-            return self._parsed
-        except AttributeError:
-            self._parsed: dict[str, str] = decode_properties(self.stored.decode("utf-8", "replace"))
-            return self._parsed
+    @cached_property
+    def _parsed(self) -> dict[str, str]:
+        return decode_properties(self.stored.decode("utf-8", "replace"))
 
     def __getitem__(self, name: str) -> str:
-        return self._mapping()[name]
+        return self._parsed[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._mapping())
+        return iter(self._parsed)
 
     def __len__(self) -> int:
-        return len(self._mapping())
+        return len(self._parsed)
 
     def __repr__(self) -> str:
-        return repr(self._mapping())
+        return repr(self._parsed)
 
 
 def decode_properties(text: str) -> dict[str, str]:
