@@ -144,11 +144,7 @@ def write_history(file: Path, history: History) -> None:
 
 
 def _words(disk: Disk, history: History, now: datetime) -> str:
-    names = (
-        " and ".join((", ".join(disk.folders[:-1]), disk.folders[-1]))
-        if disk.folders[1:]
-        else disk.folders[0]
-    )
+    names = " and ".join(filter(None, (", ".join(disk.folders[:-1]), disk.folders[-1])))
     text = (
         f"{disk.free / 1e9:.1f} GB of {disk.total / 1e9:.1f} GB are free on the disk of {names} ({disk.path})"
     )

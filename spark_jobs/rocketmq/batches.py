@@ -147,14 +147,5 @@ def _maps(properties: Sequence[Properties]) -> tuple[pa.MapArray, pa.Array]:
 
 
 def _maps_by_dictionaries(properties: Sequence[Properties]) -> tuple[pa.MapArray, pa.Array]:
-    offsets = [0]
-    names: list[str] = []
-    values: list[str] = []
-    for each in properties:
-        names += each
-        values += each.values()
-        offsets.append(len(names))
-    maps = pa.MapArray.from_arrays(
-        pa.array(offsets, pa.int32()), pa.array(names, pa.string()), pa.array(values, pa.string())
-    )
+    maps = pa.array([list(each.items()) for each in properties], _ARROW["map<string,string>"])
     return maps, pa.array([each.get("KEYS") for each in properties], pa.string())
