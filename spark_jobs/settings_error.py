@@ -11,7 +11,7 @@ import os
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, get_args, get_origin
 
 import pydantic_settings
 from pydantic import BaseModel, ValidationError
@@ -95,18 +95,17 @@ def check_variables(model: type[BaseModel]) -> None:
     """
     fields = list(model.model_fields)
     for name in os.environ:
-        rest = name.upper().removeprefix(PREFIX)
-        if rest == name.upper():
+        if not name.upper().startswith(PREFIX) or name.upper() == f"{PREFIX}SETTINGS":
             continue
-        first, _, below = rest.lower().partition(DELIMITER)
-        if first in fields:
-            continue
+        first, _, below = name[len(PREFIX) :].lower().partition(DELIMITER)
         near = difflib.get_close_matches(first, fields, 1, 0.6 if below else _TYPO)
-        if not below and (not near or rest == "SETTINGS"):
+        if first in fields or not (below or near):
             continue
-        right = f"{near[0]}{DELIMITER}{below}" if near and below else near[0] if near else ""
-        hint = f"did you mean {PREFIX}{right.upper()}?" if right else f"the sections are {', '.join(fields)}"
-        raise SettingsError(f"environment variable {name}: unknown setting {_shown((first,))}: {hint}")
+        hint = f"the sections are {', '.join(fields)}"
+        if near:
+            right = f"{near[0]}{DELIMITER}{below}" if below else near[0]
+            hint = f"did you mean {PREFIX}{right.upper()}?"
+        raise SettingsError(f"environment variable {name}: unknown setting {first}: {hint}")
 
 
 def _source(loc: _Key, given: Mapping[str, Any], file: str | None) -> str:
@@ -134,42 +133,25 @@ def _has(text: str, loc: _Key) -> bool:
 
 def _suggestion(loc: _Key, model: type[BaseModel]) -> str:
     """The nearest valid key: of the same table, else one of nearly the same name in another."""
-    key, parent = str(loc[-1]), _model_at(model, loc[:-1])
-    here = {name: (*loc[:-1], name) for name in (parent.model_fields if parent is not None else ())}
-    elsewhere = {str(path[-1]): path for path in reversed([*_paths(model)])}  # the outermost of a name
+    key, tables = str(loc[-1]), dict(_tables(model))
+    table = tables.get(tuple(0 if isinstance(part, int) else part for part in loc[:-1]))
+    here = {name: (*loc[:-1], name) for name in (table.model_fields if table else ())}
+    outermost_last = sorted(reversed([*tables]), key=len, reverse=True)
+    elsewhere = {name: (*above, name) for above in outermost_last for name in tables[above].model_fields}
     for known, cutoff in ((here, 0.7), (elsewhere, 0.8), (here, 0.5)):
         if near := difflib.get_close_matches(key, known, 1, cutoff):
             return f"did you mean {_shown(known[near[0]])}?"
     return f"the keys are {', '.join(here)}"
 
 
-def _paths(model: type[BaseModel], above: _Key = ()) -> Iterator[_Key]:
-    """The keys of a model and of the tables in it, outermost first; those of lists are left out."""
-    for name in model.model_fields:
-        yield (*above, name)
+def _tables(model: type[BaseModel], above: _Key = ()) -> Iterator[tuple[_Key, type[BaseModel]]]:
+    """The tables of the settings by their place, the whole first; of a list of tables, the first one."""
+    yield above, model
     for name, field in model.model_fields.items():
-        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
-            yield from _paths(field.annotation, (*above, name))
-
-
-def _model_at(model: type[BaseModel], loc: _Key) -> type[BaseModel] | None:
-    """The model that the table at a place is validated with."""
-    for part in loc:
-        if isinstance(part, int):
-            continue
-        field = model.model_fields.get(part)
-        inner = _models(field.annotation) if field is not None else []
-        if not inner:
-            return None
-        model = inner[0]
-    return model
-
-
-def _models(annotation: Any) -> list[type[BaseModel]]:
-    """The models in an annotation such as `list[Cluster]` or `ClusterTls | None`."""
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return [annotation]
-    return [found for part in get_args(annotation) for found in _models(part)]
+        index = (0,) if get_origin(field.annotation) in (list, tuple) else ()
+        for inner in (field.annotation, *get_args(field.annotation)):
+            if isinstance(inner, type) and issubclass(inner, BaseModel):
+                yield from _tables(inner, (*above, name, *index))
 
 
 def _shown(loc: _Key) -> str:
