@@ -15,12 +15,12 @@ import zstandard
 
 COMPRESSED = 0x001
 CODEC_BITS = 0x700
-# By codec: its name, its decompressor, and how many bytes inflate to at most 32 MiB: so many are inflated between two
-# checks of the size. The densest zstd block inflates 4 bytes to 128 KiB.
-_ZLIB = ("zlib", zlib.decompressobj, 32 * 1024)
+# By codec: its name, its decompressor, and how many bytes are inflated between two checks of the size. So many zlib and
+# LZ4 bytes become at most 4 MiB, zstd bytes 32 MiB: its densest block inflates 4 bytes to 128 KiB.
+_ZLIB = ("zlib", zlib.decompressobj, 4 * 1024)
 _CODECS: dict[int, tuple[str, Callable[[], Any], int]] = {
     0x000: _ZLIB,
-    0x100: ("lz4", lz4.frame.LZ4FrameDecompressor, 128 * 1024),
+    0x100: ("lz4", lz4.frame.LZ4FrameDecompressor, 16 * 1024),
     0x200: ("zstd", lambda: zstandard.ZstdDecompressor().decompressobj(), 1024),
     0x300: _ZLIB,
 }
