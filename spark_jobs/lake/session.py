@@ -71,7 +71,6 @@ def session_conf(settings: Settings) -> dict[str, str]:
         "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": "4",
-        "spark.sql.python.filterPushdown.enabled": "true",
         "spark.sql.ansi.enabled": "false",
         **settings.spark_conf,
     }
