@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import IO
 
 from deploy import child_process
+from spark_jobs.process.ending import end_all
 from spark_jobs.process.file_lock import NAME_SECONDS, Holder, LockedError, holder, locked, processes_with
 
 # The child processes of a killed holder have GRACE_SECONDS to end by themselves.
@@ -69,15 +70,7 @@ def end_left_over(home: Path, say: Callable[[str], None] = print) -> None:
     if user_of(home) != by or not (sessions := _sessions(home)):
         return
     say(f"{by} was killed; ending its remaining processes: {', '.join(map(str, _members(sessions)))}")
-    until = time.monotonic() + LEFT_OVER_SECONDS
-    while (left := _members(sessions)) and time.monotonic() < until:
-        time.sleep(0.2)
-    for pid in left:
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
-    while left and (left := _members(sessions)) and time.monotonic() < until + 10:
-        time.sleep(0.2)
-    if left:
+    if left := end_all(lambda: _members(sessions), {0: LEFT_OVER_SECONDS, signal.SIGKILL: 10}):
         say(f"processes {', '.join(map(str, left))} cannot be killed")
 
 

@@ -19,6 +19,7 @@ from typing import Any
 
 from deploy import child_process
 from sandbox.record import Offsets, offsets_from_json
+from spark_jobs.settings import PROJECT
 
 PULL_BATCH = 32
 TIMEOUT_SECONDS = 180.0
@@ -54,8 +55,7 @@ def _run(what: str, namesrv: str, topics: Sequence[str], start: Offsets | None =
     command = [sys.executable, "-m", "sandbox.admin", what, "--namesrv", namesrv, *topics]
     with tempfile.TemporaryDirectory(prefix="rocketmq-admin-") as home:
         command += ["--home", home, "--start", json.dumps(start or {})]
-        project = str(Path(__file__).resolve().parent.parent)
-        environment = {**os.environ, "PYTHONPATH": project}
+        environment = {**os.environ, "PYTHONPATH": str(PROJECT)}
         process = child_process.spawn(
             command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )

@@ -14,8 +14,8 @@ import threading
 import time
 import traceback
 import uuid
-from collections import Counter
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -32,26 +32,27 @@ def now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
+@dataclass
 class Application:
     """The clients of one process, and their commands."""
 
-    def __init__(
-        self, name: str, namesrv: str, messages: int, full: bool, run_folder: Path, release: releases.Release
-    ):
-        self._app = scenarios.app(name)
-        self._namesrv = namesrv
-        self._messages = messages
-        self._full = full
-        self._release = release
-        self._record = RecordWriter(run_folder, name, release.version)
+    name: str
+    namesrv: str
+    messages: int
+    full: bool
+    run_folder: Path
+    release: releases.Release
+
+    def __post_init__(self) -> None:
+        self._app = scenarios.app(self.name)
+        self._record = RecordWriter(self.run_folder, self.name, self.release.version)
         self._producers: dict[str, TracedClient] = {}
         self._consumers: list[TracedClient] = []
-        self._transactions: dict[str, Counter[str]] = {}
         self._closing = threading.Event()
 
     def prepare(self) -> Offsets:
         """Create all topics, so that consumers are assigned queues; return the offsets of the trace topics."""
-        with admin.connected(self._namesrv) as tool:
+        with admin.connected(self.namesrv) as tool:
             for topic in (*scenarios.TOPICS, scenarios.CUSTOM_TRACE_TOPIC, java_client.CLOUD_TRACE_TOPIC):
                 admin.create_topic(tool, topic, scenarios.QUEUES if topic in scenarios.TOPICS else 1)
             for group in scenarios.CONSUMERS_OF_GROUP:
@@ -68,13 +69,13 @@ class Application:
                 instance += f"#{os.getpid()}"
             self._consumers.append(
                 java_client.consumer(
-                    self._namesrv, subscription, instance, tracing, self._handler(subscription)
+                    self.namesrv, subscription, instance, tracing, self._handler(subscription)
                 )
             )
         for number, spec in enumerate(self._app.producers):
             instance = f"{self._app.name}-p{number}#{os.getpid()}"
             self._producers[spec.group] = java_client.producer(
-                self._namesrv,
+                self.namesrv,
                 spec.group,
                 instance,
                 spec.tracing,
@@ -87,8 +88,8 @@ class Application:
 
     def send(self) -> None:
         """Send the special messages among the bulk, each producer in a thread of its own."""
-        bulk = scenarios.bulk_sends(self._app.name, self._messages)
-        special = scenarios.special_sends(self._app.name, self._full)
+        bulk = scenarios.bulk_sends(self._app.name, self.messages)
+        special = scenarios.special_sends(self._app.name, self.full)
         self._send_all([*bulk[: len(bulk) // 4], *special, *bulk[len(bulk) // 4 :]])
 
     def send_late(self) -> None:
@@ -180,11 +181,7 @@ class Application:
             selector, argument = java_client.by_key_hash(key)
             result = producer.java.send(messages[0], selector, argument)
         elif send.kind == "async":
-            answers: list[Any] = []
-            java_client.send_async(producer, messages[0], lambda *answer: answers.extend(answer)).wait(15)
-            if not answers or answers[1] is not None:
-                raise RuntimeError(f"an asynchronous send to {send.topic} failed: {answers[1:]}")
-            result = answers[0]
+            result = java_client.send_async(producer, messages[0])
         elif send.kind == "batch":
             import jpype
 
@@ -211,7 +208,7 @@ class Application:
                 state=state,
                 check=check,
                 at_ms=now_ms(),
-                traced=self._release.traces_transactions,
+                traced=self.release.traces_transactions,
                 trace_topic=trace_topic,
             )
             return state
@@ -256,7 +253,7 @@ class Application:
                     call_size=len(messages),
                     region=region,
                     born_host=str(m.getBornHostString()),
-                    traced=regions[-1] is not None or not self._release.needs_region,
+                    traced=regions[-1] is not None or not self.release.needs_region,
                     trace_topic=consumer.tracing.destination,
                 )
             return "success" if plan == "timeout" else plan
@@ -295,14 +292,12 @@ def main() -> None:
     }
     for line in sys.stdin:
         command = line.strip()
-        begin = time.monotonic()
-        answer: dict[str, Any] = {"done": command}
         try:
-            answer["result"] = commands[command]()
+            answer = {"result": commands[command]()}
         except BaseException as error:
             traceback.print_exc()
-            answer = {"failed": command, "error": f"{type(error).__name__}: {error}"}
-        print(json.dumps({**answer, "seconds": round(time.monotonic() - begin, 2)}), file=answers)
+            answer = {"error": f"{type(error).__name__}: {error}"}
+        print(json.dumps(answer), file=answers)
         if command == "stop":
             break
     os._exit(0)  # everything is closed and written; the threads of the JVM would keep the process alive

@@ -12,17 +12,17 @@ RocketMQ has no setting for it.
 
 from __future__ import annotations
 
-import fcntl
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from sandbox import registration
-from sandbox.ports import Ports, ports_of
+from sandbox.ports import ports_of
 from sandbox.releases import NEWEST
 from sandbox.server import SandboxError, Server, end_left_over
 from spark_jobs.lake import jars
+from spark_jobs.process.file_lock import LockedError, locked
 
 TRACE_TOPIC = "RMQ_SYS_TRACE_TOPIC"
 CLUSTER = "sandbox"
@@ -31,99 +31,60 @@ START_SECONDS = 90.0
 BROKER_CONF = Path(__file__).with_name("broker.conf")
 
 
+@dataclass
 class Sandbox:
-    """A running nameserver and broker; `rocketmq` creates it.
+    """A nameserver and a broker; `rocketmq` starts them.
 
     Attributes:
         folder: contains all their files.
+        broker_name: as in the route and in the trace's offsets.
+        join: another sandbox's `namesrv`: only a broker, which registers there.
+        extra_broker_conf: settings that override `BROKER_CONF`; a change takes effect at the next start.
+        java_options: further options of both JVMs.
         namesrv: the nameserver's "127.0.0.1:port".
         broker_address: the broker's "127.0.0.1:port".
-        broker_name: as in the route and in the trace's offsets.
-        cluster_name: the cluster's name in the route.
-        extra_broker_conf: settings that override `BROKER_CONF`; a change takes effect at the next start.
+        nameserver: its process; of a sandbox that joins another one it is never started.
+        broker: its process.
     """
 
-    def __init__(
-        self,
-        folder: Path,
-        ports: Ports,
-        *,
-        broker_name: str,
-        cluster_name: str,
-        join: str | None,
-        extra_broker_conf: Mapping[str, str],
-        java_options: Sequence[str],
-        broker_heap: str,
-        timeout: float,
-    ):
-        self.folder = folder
-        self.namesrv = join or f"127.0.0.1:{ports.namesrv}"
-        self.broker_address = f"127.0.0.1:{ports.broker}"
-        self.broker_name = broker_name
-        self.cluster_name = cluster_name
-        self.extra_broker_conf = dict(extra_broker_conf)
-        self._java_options = java_options
-        self._ports = ports
-        self._broker_heap = broker_heap
-        self._namesrv = (
-            None if join else Server("namesrv", folder, self._namesrv_command, lambda: True, timeout)
-        )
-        self._broker = Server("broker", folder, self._broker_command, self._registered, timeout)
+    folder: Path
+    broker_name: str = "broker-a"
+    join: str | None = None
+    extra_broker_conf: dict[str, str] = field(default_factory=dict)
+    java_options: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        self._ports = ports_of(self.folder)
+        self.namesrv = self.join or f"127.0.0.1:{self._ports.namesrv}"
+        self.broker_address = f"127.0.0.1:{self._ports.broker}"
+        self.nameserver = Server("namesrv", self.folder, self._namesrv_command, lambda: True, START_SECONDS)
+        self.broker = Server("broker", self.folder, self._broker_command, self._registered, START_SECONDS)
 
     @property
     def broker_pid(self) -> int:
         """The broker's process id; raises SandboxError while it is down."""
-        return self._broker.pid
+        return self.broker.pid
 
     @property
     def namesrv_pid(self) -> int:
         """The nameserver's process id; raises SandboxError while it is down."""
-        if self._namesrv is None:
-            raise SandboxError(f"the nameserver {self.namesrv} belongs to another sandbox")
-        return self._namesrv.pid
+        return self.nameserver.pid
 
     def start(self) -> None:
         """Start both unless they run, and wait until the broker is in the nameserver's route."""
-        for server in (self._namesrv, self._broker):
-            if server is not None and not server.running:
-                server.launch()
-                server.wait_until_ready()
+        if not self.join:
+            self.nameserver.start()
+        self.broker.start()
 
     def stop(self) -> None:
         """Stop both with SIGTERM; the broker takes 8 to 14 s."""
-        self._broker.stop()
-        if self._namesrv is not None:
-            self._namesrv.stop()
+        self.broker.stop()
+        self.nameserver.stop()
 
     def kill(self) -> None:
         """Kill both. Messages that the broker has acknowledged are in its files; the next start recovers them."""
-        self._broker.kill()
-        if self._namesrv is not None:
-            self._namesrv.kill()
-
-    def start_broker(self) -> None:
-        """Start the broker again on the same port and store; return when it is reachable."""
-        self._broker.launch()
-        self._broker.wait_until_ready()
-
-    def stop_broker(self) -> None:
-        """SIGTERM: the broker flushes and leaves the nameserver's route."""
-        self._broker.stop()
-
-    def kill_broker(self) -> None:
-        """SIGKILL: the broker stays in the route until the nameserver sees its connection break."""
-        self._broker.kill()
-
-    def start_namesrv(self) -> None:
-        """Start the nameserver, again or without a broker."""
-        if self._namesrv is not None:
-            self._namesrv.launch()
-            self._namesrv.wait_until_ready()
-
-    def stop_namesrv(self) -> None:
-        """Stop the nameserver with SIGTERM; brokers and clients continue without it for a while."""
-        if self._namesrv is not None:
-            self._namesrv.stop()
+        self.broker.kill()
+        self.nameserver.kill()
 
     def _registered(self) -> bool:
         if registration.serves(self.namesrv, TRACE_TOPIC, self.broker_address):
@@ -144,7 +105,7 @@ class Sandbox:
             "--add-opens=java.base/sun.nio.ch=ALL-UNNAMED",
             "--add-exports=java.base/jdk.internal.ref=ALL-UNNAMED",
             *options,
-            *self._java_options,
+            *self.java_options,
             "-cp",
             f"{jars.folder(NEWEST.ivy_file)}/*",
             main,
@@ -169,7 +130,7 @@ class Sandbox:
         # Written at each start: a running broker rewrites its file when the admin tool changes a setting.
         conf = {
             "brokerName": self.broker_name,
-            "brokerClusterName": self.cluster_name,
+            "brokerClusterName": CLUSTER,
             "namesrvAddr": self.namesrv,
             "listenPort": str(self._ports.broker),
             "storePathRootDir": str(self.folder / "store"),
@@ -180,7 +141,7 @@ class Sandbox:
         return self._java(
             "org.apache.rocketmq.broker.BrokerStartup",
             file,
-            f"-Xmx{self._broker_heap}",
+            "-Xmx512m",
             "-XX:MaxDirectMemorySize=512m",
             "-XX:TieredStopAtLevel=1",  # the process is too short-lived for the optimising compiler
             # A broker rejects messages on a disk that is 90 % full, which is common on laptops.
@@ -194,12 +155,9 @@ def rocketmq(
     folder: Path,
     *,
     broker_name: str = "broker-a",
-    cluster_name: str = CLUSTER,
     join: str | None = None,
     extra_broker_conf: Mapping[str, str] | None = None,
     java_options: Sequence[str] = (),
-    broker_heap: str = "512m",
-    timeout: float = START_SECONDS,
     stop_in_order: bool = True,
 ) -> Iterator[Sandbox]:
     """Run a nameserver and a broker within the block.
@@ -207,12 +165,9 @@ def rocketmq(
     Args:
         folder: contains all their files; created if missing. Data of an earlier start is used.
         broker_name: the broker's name in the route.
-        cluster_name: the cluster's name in the route.
         join: another sandbox's `namesrv`: start only a broker, which registers there.
         extra_broker_conf: settings that override `BROKER_CONF`.
         java_options: further options of both JVMs, such as the system properties `tls.*`.
-        broker_heap: the broker's `-Xmx`.
-        timeout: start timeout of each of the two, seconds.
         stop_in_order: stop them with SIGTERM; killing them saves 8 to 14 s.
 
     Raises:
@@ -220,46 +175,23 @@ def rocketmq(
     """
     folder = folder.resolve()
     (folder / "tmp").mkdir(parents=True, exist_ok=True)
-    with _alone(folder):
-        for left_over in folder.glob("*.pid"):  # first, as they would still hold the ports
-            end_left_over(left_over, folder)
-        sandbox = Sandbox(
-            folder,
-            ports_of(folder),
-            broker_name=broker_name,
-            cluster_name=cluster_name,
-            join=join,
-            extra_broker_conf=extra_broker_conf or {},
-            java_options=java_options,
-            broker_heap=broker_heap,
-            timeout=timeout,
-        )
-        try:
-            sandbox.start()
-            yield sandbox
-        finally:
-            if stop_in_order:
-                sandbox.stop()
-            else:
-                sandbox.kill()
-
-
-@contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    with (folder / "lock").open("a+") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            lock.seek(0)
-            owner = lock.read().strip() or "unknown"
-            raise SandboxError(
-                f"process {owner} already runs a sandbox on {folder}: wait for it, stop it, "
-                "or set TRACE_HOME to another folder"
-            ) from None
-        lock.truncate(0)
-        lock.write(str(os.getpid()))
-        lock.flush()
-        yield
+    try:
+        with locked(folder / "lock", "sandbox"):
+            end_left_over(folder)  # first, as they would still hold the ports
+            sandbox = Sandbox(folder, broker_name, join, dict(extra_broker_conf or {}), java_options)
+            try:
+                sandbox.start()
+                yield sandbox
+            finally:
+                if stop_in_order:
+                    sandbox.stop()
+                else:
+                    sandbox.kill()
+    except LockedError as error:
+        raise SandboxError(
+            f"process {error.holder.pid or 'unknown'} already runs a sandbox on {folder}: wait for it, stop it, "
+            "or set TRACE_HOME to another folder"
+        ) from None
 
 
 def _write_conf(file: Path, settings: Mapping[str, str], head: str = "") -> Path:

@@ -7,10 +7,9 @@ this in a process of its own.
 from __future__ import annotations
 
 import os
-import threading
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,6 +31,7 @@ _release = NEWEST
 # listeners wait while this many are outstanding.
 MAX_OUTSTANDING = 400
 FLUSH_SECONDS = 20.0
+ASYNC_SECONDS = 15.0
 # The last trace messages are sent asynchronously, and closing the client drops those in flight.
 IN_FLIGHT_SECONDS = 0.7
 
@@ -327,24 +327,27 @@ def unique_id(sent: Any) -> str:
     return str(java_class("common.message.MessageClientIDSetter").getUniqID(sent))
 
 
-def send_async(client: TracedClient, sent: Any, done: Callable[[Any, Any], None]) -> threading.Event:
-    """Send; `done(result, error)` is called from the client's thread. The event is set after that."""
-    finished = threading.Event()
+def send_async(client: TracedClient, sent: Any) -> Any:
+    """Send with a callback; return its result.
+
+    Raises:
+        RuntimeError: the send failed.
+        TimeoutError: no answer.
+    """
+    answer: Future[Any] = Future()
 
     @jpype.JImplements("org.apache.rocketmq.client.producer.SendCallback")
     class Callback:
         @jpype.JOverride
         def onSuccess(self, result: Any) -> None:  # noqa: N802
-            done(result, None)
-            finished.set()
+            answer.set_result(result)
 
         @jpype.JOverride
         def onException(self, error: Any) -> None:  # noqa: N802
-            done(None, error)
-            finished.set()
+            answer.set_exception(RuntimeError(f"an asynchronous send to {sent.getTopic()} failed: {error}"))
 
     client.java.send(sent, Callback())
-    return finished
+    return answer.result(ASYNC_SECONDS)
 
 
 def by_key_hash(key: str) -> Any:

@@ -1,6 +1,6 @@
 """What the clients did, recorded by the clients: the independent reference of the tests.
 
-A run is a folder `run-NNNN` with one `<app>.jsonl` per process, `offsets.json` and `summary.json`.
+A run is a folder `run-NNNN` with one `<app>.jsonl` per process and `offsets.json`.
 Each line of a `.jsonl` is one event, with the release of the client; times are epoch milliseconds of the client's clock.
 
 `"event": "send"`, one per send call:
@@ -40,9 +40,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from pydantic import TypeAdapter
+
 Event = dict[str, Any]
 # Topic → broker → queue → [min, max].
 Offsets = dict[str, dict[str, dict[int, list[int]]]]
+_OFFSETS = TypeAdapter(Offsets)
 
 
 class RecordWriter:
@@ -68,12 +71,9 @@ class RecordWriter:
 class Record:
     """The events of one or more runs, each kind in the order of its files."""
 
-    runs: list[Path] = field(default_factory=list)
     sends: list[Event] = field(default_factory=list)
     consumes: list[Event] = field(default_factory=list)
     transactions: list[Event] = field(default_factory=list)
-    offsets_before: Offsets = field(default_factory=dict)
-    offsets_after: Offsets = field(default_factory=dict)
 
     def add(self, event: Event) -> None:
         {"send": self.sends, "consume": self.consumes, "transaction": self.transactions}[
@@ -93,16 +93,6 @@ class Record:
             found.setdefault(event["trace_topic"], Counter())["EndTransaction"] += event["traced"]
         return {topic: +counts for topic, counts in found.items()}
 
-    def summary(self) -> dict[str, dict[str, int]]:
-        """Numbers of sends by kind, of listener calls by outcome, and of decisions by state."""
-        return {
-            "sends": dict(Counter(e["kind"] for e in self.sends)),
-            "consumes": dict(Counter(e["outcome"] for e in self.consumes)),
-            "transactions": dict(
-                Counter(f"{e['state']}{' (check)' if e['check'] else ''}" for e in self.transactions)
-            ),
-        }
-
 
 _RECORD = re.compile(r"(?<![^\x01\x02])(Pub|SubBefore|SubAfter|EndTransaction|Recall)(?=\x01)")
 
@@ -115,14 +105,9 @@ def record_types(body: str) -> list[str]:
     return _RECORD.findall(body)
 
 
-def offsets_from_json(decoded: dict[str, dict[str, dict[str, list[int]]]]) -> Offsets:
+def offsets_from_json(decoded: object) -> Offsets:
     """Offsets decoded from JSON, with integer queue ids."""
-    return {
-        topic: {
-            broker: {int(queue): ends for queue, ends in queues.items()} for broker, queues in brokers.items()
-        }
-        for topic, brokers in decoded.items()
-    }
+    return _OFFSETS.validate_python(decoded)
 
 
 def new_run(record_folder: Path) -> Path:
@@ -132,27 +117,3 @@ def new_run(record_folder: Path) -> Path:
     run = record_folder / f"run-{number:04d}"
     run.mkdir()
     return run
-
-
-def read_record(folder: Path) -> Record:
-    """The events of one run folder, or of all runs below a record folder.
-
-    `offsets_before` is the first run's, `offsets_after` the last one's.
-
-    Raises:
-        FileNotFoundError: there is no run.
-    """
-    runs = [folder] if folder.name.startswith("run-") else sorted(folder.glob("run-*"))
-    if not runs or not runs[0].is_dir():
-        raise FileNotFoundError(f"no recorded traffic in {folder}")
-    record = Record(runs=runs)
-    for run in runs:
-        for file in sorted(run.glob("*.jsonl")):
-            with file.open(encoding="utf-8") as lines:
-                for line in lines:
-                    record.add(json.loads(line))
-        if (offsets := run / "offsets.json").exists():
-            before_and_after = json.loads(offsets.read_text())
-            record.offsets_before = record.offsets_before or offsets_from_json(before_and_after["before"])
-            record.offsets_after = offsets_from_json(before_and_after["after"])
-    return record

@@ -75,15 +75,9 @@ APPS = (
         ((GATEWAY, CUSTOM), (WORKERS, CLOUD)),
     ),
 )
+SUBSCRIPTIONS = {subscription.group: subscription for app in APPS for subscription, _ in app.consumers}
 CONSUMERS_OF_GROUP = {
-    group: [app.name for app in APPS for s, _ in app.consumers if s.group == group]
-    for group in {s.group for app in APPS for s, _ in app.consumers}
-}
-MAX_RECONSUME_TIMES = {
-    s.group: s.max_reconsume_times
-    for app in APPS
-    for s, _ in app.consumers
-    if s.max_reconsume_times is not None
+    group: [app.name for app in APPS for s, _ in app.consumers if s.group == group] for group in SUBSCRIPTIONS
 }
 
 
@@ -133,7 +127,8 @@ def special_sends(app_name: str, full: bool) -> list[Send]:
         return [Send("custom_trace", "sensor-producer", READINGS, "TEMPERATURE")] * 20 + [
             Send("cloud", "job-producer", JOBS, "RESIZE")
         ] * 20
-    return _shop_sends() + ([_slow(), _slow()] if full else [])
+    slow = Send("normal", "order-producer", ORDERS, "CREATED", plan={MAIL.group: "timeout,success"})
+    return _shop_sends() + ([slow] * 2 if full else [])
 
 
 def _shop_sends() -> list[Send]:
@@ -164,10 +159,6 @@ def _shop_sends() -> list[Send]:
     ]
 
 
-def _slow() -> Send:
-    return Send("normal", "order-producer", ORDERS, "CREATED", plan={MAIL.group: "timeout,success"})
-
-
 def late_sends(app_name: str) -> list[Send]:
     """Messages whose tag no group of their topic subscribes to, sent after everything else was consumed.
 
@@ -180,13 +171,11 @@ def late_sends(app_name: str) -> list[Send]:
 
 def groups_of(topic: str, tags: str | None) -> list[Subscription]:
     """The subscriptions that receive a message of this topic and tag, one per group."""
-    found: dict[str, Subscription] = {}
-    for application in APPS:
-        for subscription, _ in application.consumers:
-            wanted = subscription.topics.get(topic)
-            if wanted and (wanted == ALWAYS or tags in wanted.split(" || ")):
-                found[subscription.group] = subscription
-    return list(found.values())
+    return [
+        subscription
+        for subscription in SUBSCRIPTIONS.values()
+        if (wanted := subscription.topics.get(topic)) and (wanted == ALWAYS or tags in wanted.split(" || "))
+    ]
 
 
 def attempt_outcome(plan: str | None, attempt: int) -> str:

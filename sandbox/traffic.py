@@ -1,4 +1,4 @@
-"""Real traffic from the official Java client: `python -m sandbox.traffic --namesrv H:P --record DIR`.
+"""Real traffic from the official Java client.
 
 Each application of `sandbox.scenarios` is a process of its own. They send, consume, fail and retry as planned, and
 record what they did (`sandbox.record` has the fields). A run ends when every message has been processed by every group that
@@ -7,39 +7,28 @@ receives it, the clients are closed, and the broker's trace topics contain exact
 
 from __future__ import annotations
 
-import argparse
 import json
 import logging
 import os
-import queue
 import subprocess
 import sys
-import threading
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.logging import RichHandler
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    SpinnerColumn,
-    TextColumn,
-    TimeElapsedColumn,
-)
 
 from deploy import child_process
 from sandbox import admin, scenarios
-from sandbox.admin import trace_offsets
 from sandbox.outstanding import Outstanding
-from sandbox.record import new_run, offsets_from_json, read_record, record_types
+from sandbox.record import Record, new_run, offsets_from_json, record_types
 from sandbox.releases import NEWEST, Release
 from spark_jobs.lake import jars
+from spark_jobs.settings import PROJECT
 
 log = logging.getLogger(__name__)
 
@@ -48,6 +37,7 @@ QUIET_SECONDS = 90.0
 FULL_EXTRA_SECONDS = 150.0
 LOG_EVERY_SECONDS = 5.0
 STOP_SECONDS = 3.0
+POLL_SECONDS = 0.2
 
 
 class TrafficError(RuntimeError):
@@ -63,50 +53,35 @@ class AppProcess:
         command = [sys.executable, "-m", "sandbox.app", name, "--namesrv", namesrv]
         command += ["--messages", str(messages), "--run", str(run), "--release", release.version]
         command += ["--full"] if full else []
-        project = str(Path(__file__).resolve().parent.parent)
         with self.log_file.open("wb") as errors:
             self._process = child_process.spawn(
                 command,
-                env={**os.environ, "PYTHONPATH": project, "TZ": "UTC"},
+                env={**os.environ, "PYTHONPATH": str(PROJECT), "TZ": "UTC"},
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,
                 text=True,
             )
-        self._answers: queue.Queue[str | None] = queue.Queue()
-        threading.Thread(target=self._listen, daemon=True).start()
 
-    def _listen(self) -> None:
-        assert self._process.stdout is not None
-        for line in self._process.stdout:
-            self._answers.put(line)
-        self._answers.put(None)
+    def execute(self, command: str) -> Any:
+        """Execute a command; return its result.
 
-    def send(self, command: str) -> None:
-        """Send a command without waiting for its answer."""
+        Raises:
+            TrafficError: the command failed, or the process has ended.
+        """
         assert self._process.stdin is not None
+        assert self._process.stdout is not None
         try:
             self._process.stdin.write(f"{command}\n")
             self._process.stdin.flush()
         except BrokenPipeError:
             raise self._failed("has ended") from None
-
-    def answer(self, timeout: float) -> dict[str, Any] | None:
-        """The answer to the last command; None if there is none yet.
-
-        Raises:
-            TrafficError: the command failed, or the process has ended.
-        """
-        try:
-            line = self._answers.get(timeout=timeout)
-        except queue.Empty:
-            return None
-        if line is None:
+        if not (line := self._process.stdout.readline()):
             raise self._failed(f"ended with code {self._process.wait()}")
         answer = json.loads(line)
-        if "failed" in answer:
-            raise self._failed(f"failed at '{answer['failed']}': {answer['error']}")
-        return answer
+        if "error" in answer:
+            raise self._failed(f"failed at '{command}': {answer['error']}")
+        return answer["result"]
 
     def _failed(self, what: str) -> TrafficError:
         lines = self.log_file.read_text(errors="replace").splitlines()[-20:]
@@ -119,48 +94,12 @@ class AppProcess:
         child_process.end(self._process, STOP_SECONDS)
 
 
-class _Show:
-    """A progress bar on a terminal, a log line every few seconds elsewhere."""
-
-    def __init__(self, console: Console):
-        self._bar = None
-        self._logged = time.monotonic()
-        if console.is_terminal:
-            self._bar = Progress(
-                SpinnerColumn(),
-                TextColumn("{task.description:<34}"),
-                BarColumn(),
-                MofNCompleteColumn(),
-                TimeElapsedColumn(),
-                console=console,
-                transient=True,
-            )
-            self._task = self._bar.add_task("starting", total=None)
-            self._bar.start()
-
-    def __call__(self, phase: str, outstanding: Outstanding, total: int) -> None:
-        """`total` is the number of sends planned."""
-        deliveries = len(outstanding.open) + outstanding.finished
-        state = f"{outstanding.sent}/{total} sent, {outstanding.finished}/{deliveries} deliveries finished"
-        if self._bar:
-            done = min(outstanding.sent, total) + outstanding.finished
-            self._bar.update(self._task, description=phase, completed=done, total=total + deliveries)
-        elif time.monotonic() - self._logged >= LOG_EVERY_SECONDS:
-            self._logged = time.monotonic()
-            log.info("%s: %s", phase, state)
-
-    def close(self) -> None:
-        if self._bar:
-            self._bar.stop()
-
-
 def generate(
     namesrv: str,
     messages: int,
     record_dir: Path,
     full: bool = False,
     *,
-    check: bool = True,
     release: Release = NEWEST,
 ) -> Path:
     """Generate traffic and record it; return the folder of the new run below `record_dir`.
@@ -170,7 +109,6 @@ def generate(
         messages: number of plain messages; about 150 special ones are added.
         record_dir: gets a new `run-NNNN`, and `client` for the Java client's logs and offsets.
         full: include consume timeouts, which take more than a minute.
-        check: compare the broker's trace with the record; not possible while others write to it.
         release: of the clients; an older one needs the topics that a run of the newest has created.
 
     Raises:
@@ -178,9 +116,9 @@ def generate(
     """
     jars.fetch(release.ivy_file)
     run = new_run(record_dir.resolve())
-    begin = time.monotonic()
+    begin = logged = time.monotonic()
     outstanding = Outstanding(run)
-    show = _Show(Console(stderr=True))
+    console = Console(stderr=True)
     total = sum(
         len(sends)
         for app in scenarios.APPS
@@ -190,78 +128,69 @@ def generate(
             scenarios.late_sends(app.name),
         )
     )
-    seconds: dict[str, float] = {}
+
+    def show(phase: str) -> None:
+        """Show the progress: on a terminal always, elsewhere every few seconds."""
+        nonlocal logged
+        deliveries = len(outstanding.open) + outstanding.finished
+        state = f"{phase}: {len(outstanding.record.sends)}/{total} sent, {outstanding.finished}/{deliveries} deliveries finished"
+        status.update(state)
+        if not console.is_terminal and time.monotonic() - logged >= LOG_EVERY_SECONDS:
+            logged = time.monotonic()
+            log.info("%s", state)
 
     def step(command: str, apps: Sequence[AppProcess]) -> Any:
         started = time.monotonic()
-        answer = None
-        for app in apps:
-            app.send(command)
-        waiting = list(apps)
+        limit = COMMAND_SECONDS + messages / 50
+        answers = {pool.submit(app.execute, command): app.name for app in apps}
+        waiting = set(answers)
         while waiting:
-            for app in list(waiting):
-                if (answer := app.answer(0.1)) is not None:
-                    waiting.remove(app)
+            done, waiting = wait(waiting, POLL_SECONDS)
+            results = [answer.result() for answer in done]
             outstanding.read()
-            show(command, outstanding, total)
-            limit = COMMAND_SECONDS + messages / 50
-            if time.monotonic() - started > limit:
-                names = ", ".join(app.name for app in waiting)
+            show(command)
+            if waiting and time.monotonic() - started > limit:
+                names = ", ".join(answers[each] for each in waiting)
                 raise TrafficError(f"'{command}' took more than {limit:.0f} s in: {names}. Logs: {run}/*.log")
-        seconds[command] = round(time.monotonic() - started, 1)
-        return answer and answer["result"]
+        return results[0]
 
     def settle() -> None:
-        started = moved = time.monotonic()
+        moved = time.monotonic()
         finished = outstanding.finished
         limit = QUIET_SECONDS + messages / 100 + (FULL_EXTRA_SECONDS if full else 0)
         while outstanding.read():
-            show("waiting for the last deliveries", outstanding, total)
+            show("waiting for the last deliveries")
             if outstanding.finished > finished:
                 finished, moved = outstanding.finished, time.monotonic()
             if time.monotonic() - moved > limit:
                 raise TrafficError(f"none consumed for {limit:.0f} s: {outstanding}. Logs: {run}/*.log")
-            time.sleep(0.2)
-        seconds["settle"] = round(seconds.get("settle", 0) + time.monotonic() - started, 1)
+            time.sleep(POLL_SECONDS)
 
-    try:
-        with _applications(namesrv, messages, run, full, release) as apps:
-            if release == NEWEST:
-                before = offsets_from_json(step("prepare", apps[:1]))
-            else:
-                before = trace_offsets(namesrv, scenarios.TRACE_TOPICS)
-            step("connect", apps)
-            step("send", apps)
-            settle()
-            step("send-late", apps)
-            step("stop", apps)
-        after, stored = admin.trace_messages(namesrv, scenarios.TRACE_TOPICS, before)
-    finally:
-        show.close()
+    with (
+        console.status("starting") as status,
+        ThreadPoolExecutor(len(scenarios.APPS)) as pool,
+        ExitStack() as processes,
+    ):
+        apps = [
+            processes.enter_context(closing(AppProcess(spec.name, namesrv, messages, run, full, release)))
+            for spec in scenarios.APPS
+        ]
+        if release == NEWEST:
+            before = offsets_from_json(step("prepare", apps[:1]))
+        else:
+            before = admin.trace_offsets(namesrv, scenarios.TRACE_TOPICS)
+        step("connect", apps)
+        step("send", apps)
+        settle()
+        step("send-late", apps)
+        step("stop", apps)
+    after, stored = admin.trace_messages(namesrv, scenarios.TRACE_TOPICS, before)
     (run / "offsets.json").write_text(json.dumps({"before": before, "after": after}, indent=1))
-    record = read_record(run)
-    differences = check_trace(record.expected(), count_records(stored))
-    if check and differences:
+    outstanding.read()
+    if differences := check_trace(outstanding.record.expected(), count_records(stored)):
         raise TrafficError("the broker's trace differs from what the clients did: " + "; ".join(differences))
-    seconds["total"] = round(time.monotonic() - begin, 1)
-    summary = {**record.summary(), "trace_records": record.expected(), "seconds": seconds}
-    (run / "summary.json").write_text(json.dumps(summary, indent=1))
-    log.info("%s", _sentence(summary))
+    log.info("%s", _sentence(outstanding.record, time.monotonic() - begin))
     return run
-
-
-@contextmanager
-def _applications(
-    namesrv: str, messages: int, run: Path, full: bool, release: Release
-) -> Iterator[list[AppProcess]]:
-    apps: list[AppProcess] = []
-    try:
-        for spec in scenarios.APPS:
-            apps.append(AppProcess(spec.name, namesrv, messages, run, full, release))
-        yield apps
-    finally:
-        for app in apps:
-            app.close()
 
 
 def count_records(messages: Iterable[dict[str, Any]]) -> dict[str, Counter[str]]:
@@ -286,38 +215,12 @@ def check_trace(expected: dict[str, Counter[str]], found: dict[str, Counter[str]
     ]
 
 
-def _sentence(summary: dict[str, Any]) -> str:
-    sends, consumes = sum(summary["sends"].values()), sum(summary["consumes"].values())
-    failed = consumes - summary["consumes"].get("success", 0)
-    records = sum(sum(counts.values()) for counts in summary["trace_records"].values())
+def _sentence(record: Record, seconds: float) -> str:
+    failed = sum(each["outcome"] != "success" for each in record.consumes)
+    expected = record.expected()
+    records = sum(counts.total() for counts in expected.values())
     return (
-        f"{sends} sends, {consumes} consume attempts ({failed} failed as planned), "
-        f"{sum(summary['transactions'].values())} transaction decisions → {records} trace records in "
-        f"{len(summary['trace_records'])} topics, all accounted for; {summary['seconds']['total']} s"
+        f"{len(record.sends)} sends, {len(record.consumes)} consume attempts ({failed} failed as planned), "
+        f"{len(record.transactions)} transaction decisions → {records} trace records in "
+        f"{len(expected)} topics, all accounted for; {seconds:.1f} s"
     )
-
-
-def main() -> None:
-    """Run from the command line."""
-    parser = argparse.ArgumentParser(prog="sandbox.traffic", description="traffic with message trace on")
-    parser.add_argument("--namesrv", required=True, help="host:port")
-    parser.add_argument("--messages", type=int, default=2000, help="plain messages (default 2000)")
-    parser.add_argument("--record", type=Path, required=True, help="folder for what the clients did")
-    parser.add_argument("--full", action="store_true", help="with consume timeouts: takes a minute more")
-    arguments = parser.parse_args()
-    console = Console(stderr=True)
-    handler: logging.Handler = (
-        RichHandler(console=console, show_path=False) if console.is_terminal else logging.StreamHandler()
-    )
-    logging.basicConfig(level=logging.INFO, format="%(message)s", handlers=[handler])
-    try:
-        run = generate(arguments.namesrv, arguments.messages, arguments.record, arguments.full)
-    except TrafficError as error:
-        sys.exit(f"traffic failed: {error}")
-    except KeyboardInterrupt:
-        sys.exit("traffic interrupted: its processes have ended; the record of this run has no offsets.json")
-    print(run)
-
-
-if __name__ == "__main__":
-    main()

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
-import time
 from contextlib import suppress
 
 import psutil
+
+from spark_jobs.process.ending import end_all
 
 # Exit codes of -XX:+ExitOnOutOfMemoryError, and of Spark for a task that ran out of memory.
 OUT_OF_MEMORY = (3, 52)
@@ -52,13 +54,10 @@ def stop() -> None:
         if exit_code(STOP_SECONDS) is None:
             jvm.kill()
             jvm.wait()
-    for send in (psutil.Process.terminate, psutil.Process.kill):
-        until = time.monotonic() + STOP_SECONDS / 2
-        while (running := descendants()) and time.monotonic() < until:
-            for process in running:
-                with suppress(psutil.NoSuchProcess):
-                    send(process)
-            time.sleep(0.1)
+    seconds = STOP_SECONDS / 2
+    end_all(
+        lambda: [child.pid for child in descendants()], {signal.SIGTERM: seconds, signal.SIGKILL: seconds}
+    )
 
 
 def kill() -> None:

@@ -15,12 +15,12 @@ from deploy import show
 from deploy.airflow_environment import prepare
 from sandbox.broker import Sandbox, rocketmq
 from sandbox.demo import wait_for_grace
-from sandbox.record import Record, read_record
 from sandbox.releases import OLDER
 from sandbox.scenarios import TRACE_TOPICS
 from sandbox.traffic import generate
 from spark_jobs.process.home import keep_private
 from spark_jobs.settings import PROJECT, Cluster, Settings
+from tests.records import Record, read_record
 
 MESSAGES = 400
 # What takes minutes and stops nothing that another test does not stop runs in `make soak` alone.

@@ -10,9 +10,9 @@ from collections import Counter
 import pytest
 
 from deploy import show
-from sandbox.record import read_record
 from spark_jobs.settings import Settings
 from tests.e2e.demos import SECONDS, Demo, assert_none_left, data_files
+from tests.records import read_record
 
 
 @pytest.mark.timeout(2400)

@@ -8,8 +8,8 @@ import pytest
 
 from sandbox import admin, scenarios
 from sandbox.broker import Sandbox, rocketmq
-from sandbox.record import Record, read_record
 from sandbox.traffic import generate
+from tests.records import Record, read_record
 
 # With consume timeouts, which take a minute more.
 FULL = bool(os.environ.get("TRACE_TESTS_FULL"))

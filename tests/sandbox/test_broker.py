@@ -96,11 +96,11 @@ def test_kill_9_of_the_parent_then_the_same_folder_again(tmp_path: Path) -> None
         assert not any(map(alive, pids))
         assert (sandbox.namesrv, sandbox.broker_address) == (namesrv, address)
         assert ends(sandbox) == {TRACE_TOPIC: {"broker-a": {0: [0, 5]}}}
-        sandbox.kill_broker()
+        sandbox.broker.kill()
         with pytest.raises(SandboxError, match="does not run"):
             _ = sandbox.broker_pid
         sandbox.extra_broker_conf["fileReservedTime"] = "99"
-        sandbox.start_broker()
+        sandbox.broker.start()
         assert "fileReservedTime=99" in (tmp_path / "broker.conf").read_text()
         run_python(SEND_TRACE, sandbox.namesrv, tmp_path / "client", 3)
         assert ends(sandbox) == {TRACE_TOPIC: {"broker-a": {0: [0, 8]}}}
@@ -168,15 +168,20 @@ def test_ports_are_kept_unless_in_use(tmp_path: Path) -> None:
 
 
 def test_an_unrelated_process_is_not_ended(tmp_path: Path) -> None:
-    stranger = subprocess.Popen(["sleep", "60"])
+    def started(folder: Path) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            ["sh", "-c", "sleep 60; true", f"-Duser.home={folder}"], start_new_session=True
+        )
+
+    left_over, stranger = started(tmp_path), started(tmp_path / "another")
     try:
-        (tmp_path / "broker.pid").write_text(str(stranger.pid))
-        server.end_left_over(tmp_path / "broker.pid", tmp_path)
+        server.end_left_over(tmp_path)
+        assert left_over.wait() == -signal.SIGTERM
         assert stranger.poll() is None
-        assert not (tmp_path / "broker.pid").exists()
     finally:
-        stranger.kill()
-        stranger.wait()
+        for each in (left_over, stranger):
+            os.killpg(each.pid, signal.SIGKILL)
+            each.wait()
 
 
 def test_a_broker_that_cannot_start_says_why(tmp_path: Path) -> None:

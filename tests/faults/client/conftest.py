@@ -40,7 +40,7 @@ def mortal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mortal]:
     first = folder / "first"
     first.mkdir()
     second = lone_nameserver(folder / "second")
-    second.start_namesrv()
+    second.nameserver.start()
     conf = {
         **BUSY_MACHINE,
         "namesrvAddr": f"127.0.0.1:{ports_of(first).namesrv};{second.namesrv}",
@@ -86,7 +86,7 @@ def sealed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sealed]:
         f"-Dtls.server.trustCertPath={ca.certificate}",
     ]
     nameserver = lone_nameserver(folder / "nameserver", options)
-    nameserver.start_namesrv()
+    nameserver.nameserver.start()
     try:
         with rocketmq(
             folder / "broker",
@@ -105,16 +105,7 @@ def sealed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sealed]:
 def lone_nameserver(folder: Path, java_options: Sequence[str] = ()) -> Sandbox:
     """A nameserver alone, not started yet."""
     (folder / "tmp").mkdir(parents=True)
-    return Sandbox(
-        *(folder, ports_of(folder)),
-        broker_name="none",
-        cluster_name="none",
-        join=None,
-        extra_broker_conf={},
-        java_options=java_options,
-        broker_heap="1m",
-        timeout=60,
-    )
+    return Sandbox(folder, java_options=java_options)
 
 
 def read(client: Client, topic: str, start: int, end: int, queue_id: int = 0) -> list[Message]:

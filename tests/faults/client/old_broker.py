@@ -64,9 +64,8 @@ def broker_4_9(folder: Path, namesrv: str, plain_acl: str) -> Iterator[str]:
     server = Server(
         "broker", folder, lambda: command, lambda: registration.serves(namesrv, TRACE_TOPIC, address), 60
     )
-    server.launch()
     try:
-        server.wait_until_ready()
+        server.start()
         yield address
     finally:
         server.kill()

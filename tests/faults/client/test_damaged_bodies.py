@@ -137,9 +137,9 @@ def rotten(mortal: Mortal, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     with Client([mortal.sandbox.namesrv], "sandbox") as client:
         before = read(client, "rotten", 0, len(NAMES))
         log = CommitLog(mortal)
-        mortal.sandbox.stop_broker()
+        mortal.sandbox.broker.stop()
         log.damage(before[NAMES.index("body")], BODY_AT + 5, b"\xff")
-        mortal.sandbox.start_broker()
+        mortal.sandbox.broker.start()
         yield Rotten(client, before, log)
         log.repair()
 

@@ -31,7 +31,7 @@ def test_a_killed_master_is_one_clear_error_and_read_on_when_it_is_back(mortal: 
         where = queue(client, MORTAL_TOPIC)
         reading = client.read(where, 0, MORTAL_COUNT)
         seen = list(next(reading))
-        mortal.sandbox.kill_broker()
+        mortal.sandbox.broker.kill()
         with pytest.raises(
             ConnectionLostError,
             match=rf"cluster sandbox, topic mortal, broker broker-a, queue 0: .*{mortal.sandbox.broker_address}"
@@ -41,7 +41,7 @@ def test_a_killed_master_is_one_clear_error_and_read_on_when_it_is_back(mortal: 
         assert 0 < len(seen) < MORTAL_COUNT
 
     with Client([namesrv], "sandbox", attempts=60) as patient:
-        back = threading.Thread(target=mortal.sandbox.start_broker)
+        back = threading.Thread(target=mortal.sandbox.broker.start)
         back.start()
         for batch in patient.read(where, len(seen), MORTAL_COUNT):
             seen += batch
@@ -67,14 +67,14 @@ def test_a_slave_takes_over_and_without_it_there_is_an_error(tmp_path_factory: p
             assert client.bounds(where) == Bounds(0, COUNT, from_master=True)
             reading = client.read(where, 0, COUNT)
             seen = [m.queue_offset for m in next(reading)]
-            master.kill_broker()
+            master.broker.kill()
             seen += [m.queue_offset for batch in reading for m in batch]
             assert seen == list(range(COUNT))
             assert client.bounds(where) == Bounds(0, COUNT, from_master=False)
 
             reading = client.read(where, 0, COUNT)
             seen = [m.queue_offset for m in next(reading)]
-            slave.kill_broker()
+            slave.broker.kill()
             with pytest.raises(RocketMQError, match=rf"reading \[0, {COUNT}\) ended before"):
                 seen += [m.queue_offset for batch in reading for m in batch]
             assert seen == list(range(len(seen)))

@@ -22,17 +22,17 @@ EVERY = list(range(MORTAL_COUNT))
 def first_dead(mortal: Mortal) -> Iterator[Mortal]:
     """Only the second nameserver lives."""
     wait_for_route(mortal, mortal.second.namesrv)
-    mortal.sandbox.stop_namesrv()
+    mortal.sandbox.nameserver.stop()
     yield mortal
-    mortal.sandbox.start_namesrv()
+    mortal.sandbox.nameserver.start()
     wait_for_route(mortal, mortal.sandbox.namesrv)
 
 
 @pytest.fixture
 def both_dead(first_dead: Mortal) -> Iterator[Mortal]:
-    first_dead.second.stop_namesrv()
+    first_dead.second.nameserver.stop()
     yield first_dead
-    first_dead.second.start_namesrv()
+    first_dead.second.nameserver.start()
 
 
 def wait_for_route(mortal: Mortal, namesrv: str) -> None:
@@ -50,11 +50,11 @@ def test_one_that_dies_under_a_client_that_has_asked_it_before_is_passed_over(mo
     with Client(mortal.namesrvs, "sandbox") as client:
         assert len(client.queues(MORTAL_TOPIC)) == 1  # keeps a connection to each
         wait_for_route(mortal, mortal.second.namesrv)
-        mortal.sandbox.stop_namesrv()
+        mortal.sandbox.nameserver.stop()
         try:
             assert len(client.queues(MORTAL_TOPIC)) == 1
         finally:
-            mortal.sandbox.start_namesrv()
+            mortal.sandbox.nameserver.start()
             wait_for_route(mortal, mortal.sandbox.namesrv)
         assert len(client.queues(MORTAL_TOPIC)) == 1
 
@@ -80,14 +80,14 @@ def test_who_has_the_route_reads_on_without_any_and_survives_a_lost_connection(m
         where = through(queue(client, MORTAL_TOPIC), address)
         reading = client.read(where, 0, MORTAL_COUNT)
         seen = [m.queue_offset for m in next(reading)]
-        mortal.sandbox.stop_namesrv()
-        mortal.second.stop_namesrv()
+        mortal.sandbox.nameserver.stop()
+        mortal.second.nameserver.stop()
         try:
             seen += [m.queue_offset for batch in reading for m in batch]
             assert client.max_offset(where) == MORTAL_COUNT
         finally:
-            mortal.sandbox.start_namesrv()
-            mortal.second.start_namesrv()
+            mortal.sandbox.nameserver.start()
+            mortal.second.nameserver.start()
             wait_for_route(mortal, mortal.sandbox.namesrv)
     assert seen == EVERY
     assert cut.connections >= {0, 1}

@@ -19,7 +19,7 @@ def test_one_of_two_brokers_is_down(world: World, second: Sandbox, capfd: pytest
     world.write(400)
     world.write(400, broker=second.broker_name)
     world.look_at_the_broker()
-    second.kill_broker()
+    second.broker.kill()
     capfd.readouterr()
     try:
         assert world.extract() == 1
@@ -29,7 +29,7 @@ def test_one_of_two_brokers_is_down(world: World, second: Sandbox, capfd: pytest
         assert f"failed queue faults/{topic}/{world.sandbox.broker_name}" not in output
         assert world.compare_with_known(RAW) == Difference(2000, lost=400, doubled=0, wrong=0)
     finally:
-        second.start_broker()
+        second.broker.start()
     assert world.extract() == 0
     assert world.merge() == 0
     assert world.compare(RAW, EVENTS) == Difference(2000, lost=0, doubled=0, wrong=0)
@@ -41,7 +41,7 @@ def test_the_nameserver_is_down(world: World, second: Sandbox, capfd: pytest.Cap
     world.write(600)
     world.look_at_the_broker()
     before = read_offsets(world.spark, world.settings, RAW).positions
-    world.sandbox.stop_namesrv()
+    world.sandbox.nameserver.stop()
     capfd.readouterr()
     try:
         assert world.extract() != 0

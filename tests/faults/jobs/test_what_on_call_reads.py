@@ -69,18 +69,18 @@ def test_a_broker_that_is_down_or_does_not_answer_is_named(read: World, second: 
     assert slow.summary.startswith(
         "prod/faults: could not be checked: lag: broker broker-b does not answer in time: "
     )
-    second.kill_broker()  # the nameserver sees the connection break; of a machine that is cut off it hears after 2 minutes
+    second.broker.kill()  # the nameserver sees the connection break; of a machine that is cut off it hears after 2 minutes
     try:
         (down,) = alerts(read)
     finally:
-        second.start_broker()
+        second.broker.start()
     assert down.summary.startswith("prod/faults: could not be checked: lag: broker broker-b is down")
     assert "Check the topic's name" not in down.description
     assert (down.check, down.entity, down.value) == ("lag", CLUSTER, None)
 
 
 def test_a_nameserver_that_is_down(read: World):
-    read.sandbox.stop_namesrv()
+    read.sandbox.nameserver.stop()
     try:
         (alert,) = alerts(read)
     finally:
@@ -118,7 +118,7 @@ def test_a_topic_that_was_deleted_and_then_recreated(world: World):
 
 def test_no_broker_at_all_is_not_a_topic_of_another_name(tmp_path: Path):
     alone = lone_nameserver(tmp_path)
-    alone.start_namesrv()
+    alone.nameserver.start()
     try:
         with (
             Client([alone.namesrv], "c1") as client,
