@@ -55,14 +55,10 @@ def erase(
     """
     text = rules.named(kind, text)
     rule = rules.add_rule(spark, settings, cluster, kind, text, run_id)
-    for attempt in publish.retry_on_conflict():
-        with attempt:
-            done = erase_from_raw(spark, settings, rule, text, run_id)
+    done = publish.retry_on_conflict()(erase_from_raw, spark, settings, rule, text, run_id)
     rules.add_counts(spark, rule, done.messages, done.records)
     replay_messages(spark, settings, rewritten_messages(spark, rule), run_id)
-    for attempt in publish.retry_on_conflict():
-        with attempt:
-            erase_from_events(spark, settings, rule, run_id)
+    publish.retry_on_conflict()(erase_from_events, spark, settings, rule, run_id)
     erase_from_ops(spark, rule)
     return rule, done
 
@@ -120,12 +116,11 @@ def rebuild_marts(spark: SparkSession, settings: Settings, rule: Rule) -> bool:
 
 
 def main(argv: list[str] | None = None) -> int:
-    parser = job_parser(__doc__)
+    parser = job_parser(__doc__, with_dry_run=True)
     parser.add_argument("--cluster", required=True, help="name of the cluster in the tables")
     what = parser.add_mutually_exclusive_group(required=True)
     for kind in Kind:
         what.add_argument(f"--{kind.value.replace('_', '-')}", help=f"the {kind.value} to erase")
-    parser.add_argument("--dry-run", action="store_true", help="change nothing, print what would be erased")
     parser.add_argument("--yes", action="store_true", help="erase without asking")
     args = parser.parse_args(argv)
     kind, text = next((kind, value) for kind in Kind if (value := getattr(args, kind.value)) is not None)

@@ -81,9 +81,7 @@ def main(argv: list[str] | None = None) -> int:
     spark = session(f"extract {cluster.name}", settings)
     tables.ensure(spark)
     started = time.monotonic()
-    for attempt in publish.retry_on_conflict():
-        with attempt:
-            done, written = extract(spark, cluster, settings, args.run_id)
+    done, written = publish.retry_on_conflict()(extract, spark, cluster, settings, args.run_id)
     report.extracted(done, written, time.monotonic() - started)
     return 1 if done.failures else 0
 

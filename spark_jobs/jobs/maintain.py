@@ -25,9 +25,8 @@ WAITING = {
 
 
 def main(argv: list[str] | None = None) -> int:
-    parser = job_parser(__doc__)
+    parser = job_parser(__doc__, with_dry_run=True)
     parser.add_argument("--pool", help="only tables whose writers share this Airflow pool; all without it")
-    parser.add_argument("--dry-run", action="store_true", help="change nothing, print what would be done")
     args = parser.parse_args(argv)
     settings = Settings()
     spark = session("maintain", settings)

@@ -31,10 +31,7 @@ def merge_pending(spark: SparkSession, settings: Settings, run_id: str) -> int:
 
 def merge_all(spark: SparkSession, settings: Settings, run_id: str) -> int:
     """`merge_pending`, retried on a conflict with another writer."""
-    for attempt in publish.retry_on_conflict():
-        with attempt:
-            records = merge_pending(spark, settings, run_id)
-    return records
+    return publish.retry_on_conflict()(merge_pending, spark, settings, run_id)
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -11,7 +11,6 @@ import sys
 import time
 from collections.abc import Callable
 from datetime import UTC
-from functools import wraps
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -87,32 +86,26 @@ def request_from(args: argparse.Namespace, parser: argparse.ArgumentParser) -> R
 def _given(kind: Callable[[str], Any]) -> Callable[[str], Any]:
     """A parser of an argument of that kind; the DAG passes an empty text for one that was not given."""
 
-    @wraps(kind)
     def parse(text: str) -> Any:
-        return kind(text) if text else None
+        try:
+            return kind(text) if text else None
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(str(error)) from error
 
     return parse
 
 
-def _queue(text: str) -> Queue:
-    try:
-        return Queue.parse(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from error
-
-
 def arguments() -> argparse.ArgumentParser:
     """The arguments of the job."""
-    parser = job_parser(__doc__)
+    parser = job_parser(__doc__, with_dry_run=True)
     parser.add_argument("--cluster", help="name of a cluster in the settings; without it all of them")
     parser.add_argument("--from", dest="start", type=_given(moment), help="first store time, UTC")
     parser.add_argument("--to", dest="end", type=_given(moment), help="store time to stop before, UTC")
-    parser.add_argument("--queue", type=_given(_queue), help="<cluster>/<trace topic>/<broker>/<queue id>")
+    parser.add_argument(
+        "--queue", type=_given(Queue.parse), help="<cluster>/<trace topic>/<broker>/<queue id>"
+    )
     parser.add_argument("--from-offset", type=_given(int), help="first offset of that queue")
     parser.add_argument("--to-offset", type=_given(int), help="offset to stop before")
-    parser.add_argument(
-        "--dry-run", action=argparse.BooleanOptionalAction, default=False, help="print what would be read"
-    )
     return parser
 
 
@@ -134,9 +127,9 @@ def main(argv: list[str] | None = None) -> int:
     for cluster in clusters:
         try:
             with silences.maintenance_window(settings, WAITING, args.run_id):
-                for attempt in publish.retry_on_conflict():
-                    with attempt:
-                        again = reextract(spark, settings, cluster, request, args.run_id, args.dry_run)
+                again = publish.retry_on_conflict()(
+                    reextract, spark, settings, cluster, request, args.run_id, args.dry_run
+                )
         except ValueError as error:
             sys.exit(str(error))
         except Exception as error:  # of any kind: the other clusters are still read

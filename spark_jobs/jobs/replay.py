@@ -95,15 +95,9 @@ def moment(text: str) -> datetime:
 
 
 def main(argv: list[str] | None = None) -> int:
-    parser = job_parser(__doc__)
+    parser = job_parser(__doc__, with_dry_run=True)
     parser.add_argument("--from", dest="start", type=moment, required=True, help="first store time, UTC")
     parser.add_argument("--to", dest="end", type=moment, required=True, help="store time to stop before, UTC")
-    parser.add_argument(
-        "--dry-run",
-        action=argparse.BooleanOptionalAction,
-        default=False,
-        help="change nothing, print what would change",
-    )
     args = parser.parse_args(argv)
     if args.start >= args.end:
         parser.error(f"--from {args.start} is not before --to {args.end}")

@@ -50,9 +50,7 @@ def main(argv: list[str] | None = None) -> int:
     tables.ensure(spark)
     try:
         queue = Queue.parse(args.queue)
-        for attempt in publish.retry_on_conflict():
-            with attempt:
-                position = reset(spark, settings, queue)
+        position = publish.retry_on_conflict()(reset, spark, settings, queue)
     except ValueError as error:
         sys.exit(str(error))
     print(

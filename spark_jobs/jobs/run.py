@@ -35,12 +35,19 @@ _RETRY = "Nothing that was published is lost: run the job again"
 _SECONDS_TO_END = 5.0
 
 
-def job_parser(description: str | None) -> argparse.ArgumentParser:
-    """A parser with the option that every job has: `--run-id`, by default a random one."""
+def job_parser(description: str | None, with_dry_run: bool = False) -> argparse.ArgumentParser:
+    """A parser with the option that every job has: `--run-id`, by default a random one; and with `--dry-run`."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument(
         "--run-id", default=uuid.uuid4().hex, help="written to all snapshots and results of the run"
     )
+    if with_dry_run:
+        parser.add_argument(
+            "--dry-run",
+            action=argparse.BooleanOptionalAction,
+            default=False,
+            help="change nothing, print what would change",
+        )
     return parser
 
 
