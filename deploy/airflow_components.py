@@ -106,22 +106,26 @@ class Heartbeats:
         return is_own and (is_healthy or now - self._last[name][1] < BEAT_SECONDS)
 
 
-def components(
-    environment: Mapping[str, str], port: int | None = None
-) -> tuple[str, dict[str, str], list[Component]]:
+def components(environment: Mapping[str, str], port: int) -> tuple[str, dict[str, str], list[Component]]:
     """The URL of the api-server, the environment of all components, and the components in their start order.
 
     The others start when the api-server answers, as a task fails that cannot reach it.
 
     Args:
         environment: as `airflow_environment.prepare` returns it.
-        port: of the api-server, on loopback; None for any free port.
+        port: of the api-server, on loopback.
 
     Raises:
         RuntimeError: the port is taken.
     """
     home = Path(environment["AIRFLOW_HOME"])
-    url = f"http://127.0.0.1:{_free(port)}"
+    try:
+        socket.create_server(("127.0.0.1", port)).close()
+    except OSError as error:
+        raise RuntimeError(
+            f"port {port} of 127.0.0.1 cannot be used: {error}. Use another one: PORT=…"
+        ) from None
+    url = f"http://127.0.0.1:{port}"
     password_of(home)
     complete = dict(environment) | {
         "AIRFLOW__CORE__EXECUTOR": "LocalExecutor",
@@ -140,7 +144,7 @@ def components(
         "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "600",
         **API_RETRIES,
     }
-    api_server = ("--host", "127.0.0.1", "--port", url.rpartition(":")[2], "--workers", "1")
+    api_server = ("--host", "127.0.0.1", "--port", str(port), "--workers", "1")
     return (
         url,
         complete,
@@ -157,14 +161,3 @@ def password_of(home: Path) -> str:
     """The password of `USER`; `home` is Airflow's."""
     generated = json.dumps({USER: secrets.token_urlsafe(16)})
     return json.loads(secret(home / PASSWORDS, generated))[USER]
-
-
-def _free(port: int | None) -> int:
-    """The port, if nothing listens on it; any free one for None."""
-    try:
-        with socket.create_server(("127.0.0.1", port or 0)) as found:
-            return found.getsockname()[1]
-    except OSError as error:
-        raise RuntimeError(
-            f"port {port} of 127.0.0.1 cannot be used: {error}. Use another one: PORT=…"
-        ) from None

@@ -10,7 +10,6 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -33,15 +32,6 @@ RESOLVED_KEPT = 20
 CLOCK_SECONDS = 10.0
 
 
-@dataclass(frozen=True)
-class Fault:
-    """A component that ended `ends` times in a row, or does not answer."""
-
-    component: str
-    ends: int
-    detail: str
-
-
 class Store:
     """Alerts in memory, and in a file if it can be written."""
 
@@ -58,18 +48,15 @@ class Store:
         kept = [alert for alert in after if alert not in old]
         if kept != self.alerts or not self._is_saved:
             self.alerts = kept
-            self._save()
+            try:
+                file_store.write(self._file, self.alerts)
+            except OSError as error:
+                if self._is_saved:
+                    log.error("%s cannot be written; the alerts are kept in memory: %s", self._file, error)
+                self._is_saved = False
+            else:
+                self._is_saved = True
         return after
-
-    def _save(self) -> None:
-        try:
-            file_store.write(self._file, self.alerts)
-        except OSError as error:
-            if self._is_saved:
-                log.error("%s cannot be written; the alerts are kept in memory: %s", self._file, error)
-            self._is_saved = False
-        else:
-            self._is_saved = True
 
 
 class FileAge:
@@ -117,13 +104,12 @@ class InstallationAlerts:
         self._sent = FileAge(resend.file(settings), _age(resend.read(settings).sent_at), now)
         self._watchdog = FileAge(resend.last_run_file(settings), 0.0, now)
         self._reminded = -math.inf
-        self._unsent_seconds = 0.0
         self._next_reminder = now
         self._epoch = time.time() - now
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="alerts")
         self._round: Future[None] | None = None
         self._next = now
-        self._known: frozenset[str] = frozenset()
+        self._known: frozenset[str | None] = frozenset()
 
     @property
     def open(self) -> list[Alert]:
@@ -137,27 +123,28 @@ class InstallationAlerts:
         """Airflow is ready: the watchdog can run from now on."""
         self._watchdog.restart(now)
 
-    def step(self, now: float, components: Sequence[str], faults: Sequence[Fault], all_answer: bool) -> None:
+    def step(
+        self, now: float, components: Sequence[str], faults: Sequence[Measured], all_answer: bool
+    ) -> None:
         """Start a round of checks if one is due, or if the faults have changed.
 
         Args:
             now: monotonic time, seconds.
             components: all names.
-            faults: of the faulty components.
+            faults: the faulty components, each with the number of its ends in a row, at least 1.
             all_answer: every component is healthy now.
         """
-        self._unsent_seconds = min(self._sent.age(now), now - self._reminded)
+        unsent_seconds = min(self._sent.age(now), now - self._reminded)
         if self._clock_was_set(now):
             # An Alertmanager on this machine has expired the open alerts, or will keep them too long.
             self._next = self._next_reminder = now
-            self._reminded, self._unsent_seconds = -math.inf, math.inf
+            self._reminded, unsent_seconds = -math.inf, math.inf
             self._sent.forget()
         if self._round is not None and not self._round.done():
             return
-        failing = frozenset(fault.component for fault in faults)
-        with_reminder = (
-            now >= self._next_reminder and self._unsent_seconds > REMIND_INTERVALS * self._interval
-        )
+        at_fault = {fault.entity: fault for fault in faults}
+        failing = frozenset(at_fault)
+        with_reminder = now >= self._next_reminder and unsent_seconds > REMIND_INTERVALS * self._interval
         if now < self._next and failing == self._known and not with_reminder:
             return
         self._known = failing
@@ -166,7 +153,10 @@ class InstallationAlerts:
             self._next_reminder = now + min(ROUND_SECONDS, self._interval / 4)
         silent = self.watchdog_age(now) / self._interval
         found = [
-            (airflow_component, _of_components(components, faults)),
+            (
+                airflow_component,
+                [at_fault.get(name, Measured(name, 0, "it answers")) for name in components],
+            ),
             (watchdog_silent, [_of_watchdog(silent, self._interval)]),
         ]
         is_healthy = all_answer and silent <= REMIND_INTERVALS
@@ -226,16 +216,6 @@ class InstallationAlerts:
             return identity(judged, judged.results[0], settings.environment)
 
         return [each for each in measured if name(each) in ours or name(each) not in reported]
-
-
-def _of_components(components: Sequence[str], faults: Sequence[Fault]) -> list[Measured]:
-    at_fault = {fault.component: fault for fault in faults}
-    return [
-        Measured(name, max(1, at_fault[name].ends), at_fault[name].detail)
-        if name in at_fault
-        else Measured(name, 0, "it answers")
-        for name in components
-    ]
 
 
 def _of_watchdog(silent: float, interval: float) -> Measured:

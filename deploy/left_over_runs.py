@@ -32,12 +32,7 @@ def fail() -> list[str]:
                 .values(state=TaskInstanceState.FAILED, end_date=datetime.now(UTC))
                 .execution_options(synchronize_session=False)
             )
-            session.execute(
-                update(DagRun)
-                .where(DagRun.id == run.id)
-                .values(state=DagRunState.FAILED, end_date=datetime.now(UTC))
-                .execution_options(synchronize_session=False)
-            )
+            run.set_state(DagRunState.FAILED)
         return [f"{run.dag_id}/{run.run_id}" for run in runs]
 
 

@@ -46,29 +46,28 @@ def run(settings: Settings, lock: IO[str]) -> None:
 
 
 def _run_dag(dag: str, logs: Path, environment: dict[str, str], lock: IO[str]) -> str | None:
-    """Run one DAG; return the message of a failure, or None."""
+    """Run one DAG; return the message of a failure, or None. All that it started ends with it and with this process."""
     logs.mkdir(parents=True, exist_ok=True)
     log = logs / f"{dag}.log"
     print(f"airflow dags test {dag}  (log: {log})", flush=True)
     started = time.monotonic()
     with log.open("w") as out:
-        code = _supervised(["airflow", "dags", "test", dag], environment, out, lock)
+        process = child_process.spawn(
+            ["airflow", "dags", "test", dag],
+            env=environment,
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            pass_fds=(lock.fileno(),),
+        )
+        try:
+            code = process.wait()
+        finally:
+            child_process.end(process, grace_seconds=10)
     print(f"  {'FAILED' if code else 'done'} after {time.monotonic() - started:.0f} s", flush=True)
     if not code:
         return None
     lines = [line[:300] for line in log.read_text(errors="replace").splitlines()]
     return "\n".join([*lines[-40:], f"DAG {dag} failed: the whole log is in {log}"])
-
-
-def _supervised(command: list[str], environment: dict[str, str], out: IO[str], lock: IO[str]) -> int:
-    """Run a command; all that it started ends with it and with this process. Return the exit code."""
-    process = child_process.spawn(
-        command, env=environment, stdout=out, stderr=subprocess.STDOUT, pass_fds=(lock.fileno(),)
-    )
-    try:
-        return process.wait()
-    finally:
-        child_process.end(process, grace_seconds=10)
 
 
 def stopped() -> NoReturn:

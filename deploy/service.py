@@ -15,8 +15,9 @@ import httpx
 
 from deploy import child_process
 from deploy.airflow_components import Airflow, Heartbeats, password_of
-from deploy.installation_alerts import Fault, InstallationAlerts
+from deploy.installation_alerts import InstallationAlerts
 from deploy.supervisor import Component, Supervisor, Timeouts
+from spark_jobs.checks.check import Measured
 from spark_jobs.settings import PROJECT, Settings
 
 log = logging.getLogger(__name__)
@@ -42,6 +43,9 @@ class Service:
         timeouts: of the supervisor.
         lock: descriptor of an open file that the components inherit.
         write_state: saves the state; raises OSError.
+
+    Attributes:
+        supervisor: of the components.
     """
 
     def __init__(
@@ -57,7 +61,7 @@ class Service:
         self._url, self._environment, self._lock, self._write_state = url, environment, lock, write_state
         self._logs = settings.home / "airflow" / "components"
         self._heartbeats = Heartbeats(Airflow(url, timeout=5))
-        self._supervisor = Supervisor(components, self._start, self._heartbeats.health, timeouts)
+        self.supervisor = Supervisor(components, self._start, self._heartbeats.health, timeouts)
         self._alerts = InstallationAlerts(settings, time.monotonic())
         self._dags = Dags(url, settings.home / "airflow")
         self._is_ready = False
@@ -69,12 +73,8 @@ class Service:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._supervisor.end()
+        self.supervisor.end()
         self._alerts.end()
-
-    def restart_now(self) -> None:
-        """Start all waiting components now."""
-        self._supervisor.restart_now()
 
     def run(self) -> None:
         """Supervise until the process is stopped.
@@ -93,7 +93,7 @@ class Service:
             time.sleep(STEP_SECONDS)
 
     def _step(self, now: float) -> None:
-        supervisor = self._supervisor
+        supervisor = self.supervisor
         self._rotate_logs(now)
         supervisor.step(now)
         if not self._is_ready and supervisor.is_ready and self._dags.unpaused():
@@ -101,9 +101,9 @@ class Service:
             self._alerts.start_watchdog_timer(now)
             log.info("ready: all components answer, and the DAGs are unpaused")
         faults = [
-            Fault(
+            Measured(
                 each.name,
-                each.failures,
+                max(1, each.failures),
                 f"{each.describe(now)}; {each.last_end or 'it does not answer'}; log: {self._log_of(each.component)}",
             )
             for each in supervisor.states.values()
@@ -124,7 +124,7 @@ class Service:
                     "restarts": each.restarts,
                     "last_end": each.last_end,
                 }
-                for each in self._supervisor.states.values()
+                for each in self.supervisor.states.values()
             },
             "watchdog_seconds": self._alerts.watchdog_age(now),
             "alerts": [f"{alert.identity}: {alert.description}" for alert in self._alerts.open],
@@ -138,7 +138,7 @@ class Service:
             self._is_state_written = False
 
     def _give_up_after(self, seconds: float) -> None:
-        for each in self._supervisor.states.values():
+        for each in self.supervisor.states.values():
             if each.is_faulty:
                 log_of_it = self._log_of(each.component)
                 raise RuntimeError(

@@ -115,7 +115,7 @@ def serve(settings: Settings, port: int) -> None:
         with Service(
             settings, url, environment, components, Timeouts(), lock.fileno(), state.write
         ) as service:
-            signal.signal(signal.SIGUSR1, lambda *_: service.restart_now())
+            signal.signal(signal.SIGUSR1, lambda *_: service.supervisor.restart_now())
             service.run()
 
 

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import asdict
-from datetime import datetime
 from pathlib import Path
+
+from pydantic import TypeAdapter
 
 from spark_jobs.alerts.alert import Alert
 
 log = logging.getLogger(__name__)
 
-_TIMES = ("first_failed_at", "last_seen_at", "resolved_at", "next_attempt_at")
-_TUPLES = ("opened_sent_to", "resolved_sent_to")
+_ALERTS = TypeAdapter(list[Alert])
 
 
 def change(file: Path, to: Callable[[list[Alert]], list[Alert]]) -> list[Alert]:
@@ -30,7 +28,7 @@ def change(file: Path, to: Callable[[list[Alert]], list[Alert]]) -> list[Alert]:
 
 def write(file: Path, found: Sequence[Alert]) -> None:
     """Replace the alerts in the file; raises OSError."""
-    replace_text(file, json.dumps(rows(found)))
+    replace_text(file, _ALERTS.dump_json(list(found)).decode())
 
 
 def replace_text(file: Path, text: str) -> None:
@@ -53,24 +51,9 @@ def replace_text(file: Path, text: str) -> None:
 def read(file: Path) -> list[Alert]:
     """The alerts in the file; none if there is no file, or if it is damaged, which is logged."""
     try:
-        return alerts(json.loads(file.read_text()))
+        return _ALERTS.validate_json(file.read_bytes())
     except FileNotFoundError:
         return []
-    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+    except (OSError, ValueError) as error:
         log.error("%s cannot be read; its notifications may be sent again: %r", file, error)
         return []
-
-
-def rows(found: Sequence[Alert]) -> list[dict[str, object]]:
-    """The alerts as JSON objects."""
-    return json.loads(json.dumps([asdict(alert) for alert in found], default=datetime.isoformat))
-
-
-def alerts(found: Iterable[dict[str, object]]) -> list[Alert]:
-    """The alerts of `rows`; raises ValueError, TypeError, KeyError or AttributeError."""
-    return [_alert(row) for row in found]
-
-
-def _alert(row: dict[str, object]) -> Alert:
-    times = {name: datetime.fromisoformat(str(row[name])) for name in _TIMES if row[name]}
-    return Alert(**row | times | {name: tuple(row[name]) for name in _TUPLES})  # type: ignore[arg-type]

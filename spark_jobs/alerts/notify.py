@@ -25,13 +25,11 @@ Store = Callable[[Callable[[list[Alert]], list[Alert]]], list[Alert]]
 
 @dataclass(frozen=True)
 class NotifyResult:
-    """The result of a step: opened and resolved alerts, and by sink name why a notification failed.
+    """The result of a step: by sink name why a notification failed.
 
     `standing`: the announced open alerts, which must be resent to Alertmanager.
     """
 
-    opened: list[Alert] = field(default_factory=list)
-    resolved: list[Alert] = field(default_factory=list)
     undelivered: dict[str, str] = field(default_factory=dict)
     standing: list[Alert] = field(default_factory=list)
 
@@ -71,12 +69,10 @@ def notify(
     after: list[Alert] | None = None
 
     def step(alerts: list[Alert]) -> list[Alert]:
-        nonlocal after
-        before.clear()
-        before.update({_key(alert): alert for alert in alerts})
+        nonlocal before, due, after
+        before = {_key(alert): alert for alert in alerts}
         current = retire(advance(alerts, found, settings, now), settings.checks.off, now)
-        due.clear()
-        due.update({_key(alert): alert for alert in current if _is_due(alert, sinks, now)})
+        due = {_key(alert): alert for alert in current if _is_due(alert, sinks, now)}
         after = [replace(a, next_attempt_at=now + LEASE) if _key(a) in due else a for a in current]
         return after
 
@@ -88,18 +84,16 @@ def notify(
             raise
         unsaved = StateNotSavedError("the alerts could not be saved", error)
         log.error("%s; notifications are sent from memory, and may be sent again", unsaved)
-        due.update(
-            {key: replace(alert, description=f"{alert.description}. {unsaved}") for key, alert in due.items()}
-        )
+        due = {
+            key: replace(alert, description=f"{alert.description}. {unsaved}") for key, alert in due.items()
+        }
         alerts = [due.get(_key(alert), alert) for alert in after]
     result = NotifyResult(standing=[alert for alert in alerts if alert.announced and alert.is_open])
     for alert in alerts:
         known = before.get(_key(alert))
         if known is None:
-            result.opened.append(alert)
             log.warning("alert: %s: %s: %s", printable(alert.identity), alert.summary, alert.description)
         elif known.is_open and not alert.is_open:
-            result.resolved.append(alert)
             # At level warning, the lowest level that jobs log.
             span = duration(now - alert.first_failed_at)
             log.warning(

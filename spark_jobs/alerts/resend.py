@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+
+from pydantic import TypeAdapter
 
 from spark_jobs.alerts import file_store
 from spark_jobs.alerts.alert import Alert
@@ -27,6 +28,9 @@ class OpenAlerts:
     sent_at: datetime | None
 
 
+_OPEN_ALERTS = TypeAdapter(OpenAlerts)
+
+
 def file(settings: Settings) -> Path:
     return settings.home / "watchdog" / "standing.json"
 
@@ -43,8 +47,7 @@ def last_run_file(settings: Settings) -> Path:
 
 def save(settings: Settings, alerts: Sequence[Alert], sent_at: datetime) -> None:
     """Replace the copy. If it cannot be written, that is logged and the old copy stays."""
-    text = json.dumps({"sent_at": sent_at.isoformat(), "alerts": file_store.rows(alerts)})
-    _save(file(settings), text)
+    _save(file(settings), _OPEN_ALERTS.dump_json(OpenAlerts(list(alerts), sent_at)).decode())
 
 
 def save_last_run(settings: Settings, at: datetime) -> None:
@@ -55,13 +58,10 @@ def save_last_run(settings: Settings, at: datetime) -> None:
 def read(settings: Settings) -> OpenAlerts:
     """The last saved copy; empty if there is no file or it is damaged."""
     try:
-        found = json.loads(file(settings).read_text())
-        if isinstance(found, list):  # of an earlier version
-            return OpenAlerts(file_store.alerts(found), None)
-        return OpenAlerts(file_store.alerts(found["alerts"]), datetime.fromisoformat(found["sent_at"]))
+        return _OPEN_ALERTS.validate_json(file(settings).read_bytes())
     except FileNotFoundError:
         return OpenAlerts([], None)
-    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+    except (OSError, ValueError) as error:
         log.error("%s cannot be read, so its open alerts cannot be resent: %r", file(settings), error)
         return OpenAlerts([], None)
 

@@ -32,20 +32,22 @@ def maintenance_window(settings: Settings, checks: Iterable[str], run_id: str) -
     """
     window_id, start = uuid.uuid4().hex, datetime.now(UTC)
 
-    def rows(end: datetime) -> list[dict[str, object]]:
-        return [
+    def write() -> None:
+        rows = [
             {
                 "window_id": window_id,
                 "starts_at": start,
-                "ends_at": end,
+                "ends_at": datetime.now(UTC) + AFTER,
                 "match": f"*:{check}*",
                 "run_id": run_id,
             }
             for check in checks
         ]
-
-    def write() -> None:
-        _write(settings, window_id, rows(datetime.now(UTC) + AFTER))
+        for attempt in retry_commit():
+            with attempt:
+                table = lake(settings).load_table(MAINTENANCE_WINDOWS.name)
+                schema = schema_to_pyarrow(table.schema(), include_field_ids=False)
+                table.overwrite(pa.Table.from_pylist(rows, schema=schema), f"window_id = '{window_id}'")
 
     def renew() -> None:
         if datetime.now(UTC) < start + LONGEST:
@@ -68,11 +70,3 @@ def with_job_windows(settings: Settings, now: datetime) -> Settings:
     ]
     alerts = settings.alerts.model_copy(update={"maintenance": [*settings.alerts.maintenance, *found]})
     return settings.model_copy(update={"alerts": alerts})
-
-
-def _write(settings: Settings, window_id: str, rows: list[dict[str, object]]) -> None:
-    for attempt in retry_commit():
-        with attempt:
-            table = lake(settings).load_table(MAINTENANCE_WINDOWS.name)
-            schema = schema_to_pyarrow(table.schema(), include_field_ids=False)
-            table.overwrite(pa.Table.from_pylist(rows, schema=schema), f"window_id = '{window_id}'")

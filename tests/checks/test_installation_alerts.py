@@ -19,7 +19,7 @@ import pytest
 from pydantic import SecretStr
 
 from deploy import child_process
-from deploy.installation_alerts import Fault, InstallationAlerts
+from deploy.installation_alerts import InstallationAlerts
 from deploy.supervisor import Component, Supervisor, Timeouts
 from spark_jobs.alerts import resend, run_checks, store, tasks
 from spark_jobs.alerts.alert import Alert, advance
@@ -71,7 +71,7 @@ def active(url: str) -> dict[tuple[str, str | None], str]:
 class Loop:
     """Steps of the supervisor's alerts beside a test, as `make up` takes them."""
 
-    def __init__(self, alerts: InstallationAlerts, faults: Callable[[], list[Fault]] = lambda: []):
+    def __init__(self, alerts: InstallationAlerts, faults: Callable[[], list[Measured]] = lambda: []):
         self._over = threading.Event()
         self._alerts, self._faults = alerts, faults
         self._thread = threading.Thread(target=self._run)
@@ -103,10 +103,10 @@ def test_a_component_that_fails_repeatedly_is_an_alert_in_every_sink_until_it_is
         Timeouts(first_pause=0.1, longest_pause=0.5, stable=2, failures=3),
     )
 
-    def faults() -> list[Fault]:
+    def faults() -> list[Measured]:
         supervisor.step(time.monotonic())
         return [
-            Fault(each.name, each.failures, str(each.last_end))
+            Measured(each.name, each.failures, str(each.last_end))
             for each in supervisor.states.values()
             if each.is_faulty
         ]
@@ -247,14 +247,14 @@ def test_a_full_disk_is_an_alert_that_needs_no_disk(hook, small_disk, monkeypatc
     monkeypatch.setenv("TMPDIR", str(small_disk))
     ours = settings_of(small_disk / "home", hook, disk_free_share=0.05)
     ours.home.mkdir()
-    dead: list[Fault] = []
+    dead: list[Measured] = []
     with Loop(InstallationAlerts(ours, time.monotonic()), lambda: dead):
         resend.save_last_run(ours, datetime.now(UTC))
         ballast = fill(small_disk)
         assert shutil.disk_usage(small_disk).free == 0
         with pytest.raises(OSError, match="No space left"):
             (ours.home / "any").write_text("x" * 5000)
-        dead.append(Fault("scheduler", 3, "ended with code 1"))
+        dead.append(Measured("scheduler", 3, "ended with code 1"))
         until(lambda: len(titles(hook)) == 2, 20, "no notification was sent")
         time.sleep(3 * INTERVAL)
         assert len(titles(hook)) == 2, "once each, though it cannot be saved"
@@ -282,7 +282,7 @@ def test_a_full_disk_with_an_alert_of_the_watchdog_is_no_second_alert(hook, tmp_
     by_the_watchdog = advance([], [found_full], ours, datetime.now(UTC))
     resend.save(ours, by_the_watchdog, datetime.now(UTC))
     alerts = InstallationAlerts(ours, time.monotonic())
-    with Loop(alerts, lambda: [Fault("scheduler", 3, "ended with code 1")]):
+    with Loop(alerts, lambda: [Measured("scheduler", 3, "ended with code 1")]):
         until(lambda: bool(titles(hook)), 10, "no notification was sent")
         time.sleep(3 * INTERVAL)
     assert ["Airflow's scheduler does not run" in title for title in titles(hook)] == [True]
@@ -294,7 +294,7 @@ def test_errors_do_not_end_the_supervisor(hook, tmp_path, caplog):
     (tmp_path / "supervisor").write_text("a file where a folder should be")
     ours = settings_of(tmp_path, hook)
     hook.answers = [500] * 3
-    dead = [Fault("scheduler", 3, "ended with code 1")]
+    dead = [Measured("scheduler", 3, "ended with code 1")]
     with caplog.at_level(logging.ERROR), Loop(InstallationAlerts(ours, time.monotonic()), lambda: dead):
         until(lambda: len(hook.requests) == 3, 20, "it was not tried")
         dead.clear()
@@ -385,12 +385,13 @@ WATCHES = """
 import select, sys, time
 from pathlib import Path
 
-from deploy.installation_alerts import Fault, InstallationAlerts
+from deploy.installation_alerts import InstallationAlerts
+from spark_jobs.checks.check import Measured
 from spark_jobs.settings import Settings
 
 alerts = InstallationAlerts(Settings(), time.monotonic())
 while not Path(sys.argv[1]).exists():
-    dead = [] if Path(sys.argv[2]).exists() else [Fault("scheduler", 3, "ended with code 1")]
+    dead = [] if Path(sys.argv[2]).exists() else [Measured("scheduler", 3, "ended with code 1")]
     alerts.step(time.monotonic(), ["scheduler"], dead, not dead)
     select.select([], [], [], 0.1)  # libfaketime breaks time.sleep
 alerts.end()

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 import apprise
 from pydantic import SecretStr
-from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_exponential
+from tenacity import Retrying, retry_if_result, stop_after_attempt, wait_exponential
 
 from spark_jobs.alerts.alert import Alert
 from spark_jobs.alerts.sinks.http import ATTEMPTS, DeliveryError
@@ -85,19 +85,14 @@ def _send(address: SecretStr, group: Sequence[Alert], attempts: int) -> None:
         sink = apprise.Apprise()
         if not sink.add(address.get_secret_value()):
             raise DeliveryError("Apprise does not know such an address")
-        for attempt in Retrying(
-            retry=retry_if_exception_type(_RefusedError),
+        retrying = Retrying(
+            retry=retry_if_result(lambda is_accepted: not is_accepted),
             stop=stop_after_attempt(attempts),
             wait=wait_exponential(0.5, max=5),
-            reraise=True,
+            retry_error_callback=lambda _: False,
+        )
+        # Without the body format a mail would carry the text as HTML.
+        if not retrying(
+            sink.notify, title=title, body=body, notify_type=kind, body_format=apprise.NotifyFormat.TEXT
         ):
-            with attempt:
-                # Without the body format a mail would carry the text as HTML.
-                if not sink.notify(
-                    title=title, body=body, notify_type=kind, body_format=apprise.NotifyFormat.TEXT
-                ):
-                    raise _RefusedError(f"refused, {attempts} times")
-
-
-class _RefusedError(DeliveryError):
-    """The service rejected the message; retried."""
+            raise DeliveryError(f"refused, {attempts} times")

@@ -7,7 +7,7 @@ from email.utils import parsedate_to_datetime
 
 import httpx
 from pydantic import SecretStr
-from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_exponential
+from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_exponential
 
 from spark_jobs.alerts.sinks.secrets import logging_suppressed
 
@@ -20,8 +20,11 @@ class DeliveryError(Exception):
     """A sink did not accept a notification; the message contains no address."""
 
 
-class _RetryableError(Exception):
+class _RetryableError(DeliveryError):
     """A failure that is retried."""
+
+    def __init__(self, why: str):
+        super().__init__(f"{why}, {ATTEMPTS} times")
 
 
 def clock_of(url: SecretStr) -> datetime | None:
@@ -34,26 +37,18 @@ def clock_of(url: SecretStr) -> datetime | None:
         return None
 
 
+@retry(
+    retry=retry_if_exception_type(_RetryableError),
+    stop=stop_after_attempt(ATTEMPTS),
+    wait=wait_exponential(0.5, max=5),
+    reraise=True,
+)
 def request(method: str, url: SecretStr, path: str = "", body: object = None) -> None:
     """Send a request; retry after a pause if the server does not answer or answers with 429 or 5xx.
 
     Raises:
         DeliveryError: no answer, or no 2xx.
     """
-    try:
-        for attempt in Retrying(
-            retry=retry_if_exception_type(_RetryableError),
-            stop=stop_after_attempt(ATTEMPTS),
-            wait=wait_exponential(0.5, max=5),
-            reraise=True,
-        ):
-            with attempt:
-                _once(method, url, path, body)
-    except _RetryableError as error:
-        raise DeliveryError(f"{error}, {ATTEMPTS} times") from None
-
-
-def _once(method: str, url: SecretStr, path: str, body: object) -> None:
     address = url.get_secret_value()
     if path:
         address = address.rstrip("/") + path
