@@ -26,10 +26,10 @@ from deploy.airflow_environment import fail_left_over_runs, prepare
 from deploy.preflight import exit_if_wrong_lake
 from deploy.service import START_SECONDS, Service
 from deploy.supervisor import Timeouts
-from spark_jobs.alerts import file_store
 from spark_jobs.alerts.sinks import sink
 from spark_jobs.process.file_lock import Holder
 from spark_jobs.process.home import keep_private
+from spark_jobs.process.text_file import replace_text
 from spark_jobs.settings import Settings, load_settings
 
 UP = "make up"
@@ -78,7 +78,7 @@ class State:
         """
         text = json.dumps(state | {"at": time.time()}).ljust(STATE_BYTES)
         try:
-            file_store.replace_text(self._file, text)
+            replace_text(self._file, text)
         except OSError:
             with self._file.open("r+") as file:
                 file.write(text)

@@ -17,7 +17,7 @@ from spark_jobs.lake import tables
 from spark_jobs.lake.catalog import head
 from spark_jobs.lake.offsets import Position, Positions, Range, rows_in
 from spark_jobs.settings import Settings
-from spark_jobs.trace.merge import least_records, rows_of
+from spark_jobs.trace.merge import min_records, rows_of
 
 CHUNKS, FEW = 20, 2
 DAY = int(datetime(2026, 11, 20, tzinfo=UTC).timestamp() * 1000)
@@ -69,7 +69,7 @@ def build(spark: SparkSession, settings: Settings) -> History:
     ]
     positions = {each.queue: Position(next=each.end) for each in ranges}
     batch = rows_in(spark.table(tables.RAW.full_name), ranges).select(
-        least_records().alias("records"), (F.col("queue_offset").between(first, end - 1)).alias("is_merged")
+        min_records().alias("records"), (F.col("queue_offset").between(first, end - 1)).alias("is_merged")
     )
     ((records, of_merged),) = batch.agg(
         F.sum("records"), F.sum(F.when(F.col("is_merged"), F.col("records")))

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from pathlib import Path
 
 from pydantic import TypeAdapter
 
 from spark_jobs.alerts.alert import Alert
+from spark_jobs.process.text_file import replace_text
 
 log = logging.getLogger(__name__)
 
@@ -29,23 +28,6 @@ def change(file: Path, to: Callable[[list[Alert]], list[Alert]]) -> list[Alert]:
 def write(file: Path, found: Sequence[Alert]) -> None:
     """Replace the alerts in the file; raises OSError."""
     replace_text(file, _ALERTS.dump_json(list(found)).decode())
-
-
-def replace_text(file: Path, text: str) -> None:
-    """Replace the content of a file atomically. Several processes may do so at the same time; the last one wins.
-
-    Raises:
-        OSError: it could not be written; the old content is kept.
-    """
-    new = file.with_suffix(f".{os.getpid()}.new")
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        new.write_text(text)
-        os.replace(new, file)
-    except OSError:
-        with suppress(OSError):
-            new.unlink(missing_ok=True)
-        raise
 
 
 def read(file: Path) -> list[Alert]:

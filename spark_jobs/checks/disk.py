@@ -14,8 +14,8 @@ from urllib.parse import unquote, urlsplit
 
 from pydantic import TypeAdapter
 
-from spark_jobs.alerts.file_store import replace_text
 from spark_jobs.checks.check import Measured, Run, check
+from spark_jobs.process.text_file import replace_text
 from spark_jobs.settings import Settings
 
 # Number of samples kept per disk, the minimum time between two samples, and the minimum time to compute a growth, seconds.

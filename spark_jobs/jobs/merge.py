@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from spark_jobs.alerts import run_checks
 from spark_jobs.checks.check import Run
 from spark_jobs.checks.registry import of_stage
-from spark_jobs.ingest import report
+from spark_jobs.jobs import report
 from spark_jobs.jobs.run import job_parser, run_job
 from spark_jobs.lake import publish, tables
 from spark_jobs.lake.offsets import read_offsets

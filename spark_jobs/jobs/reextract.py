@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 from spark_jobs.alerts import silences
 from spark_jobs.erasure.bodies import without_erased
 from spark_jobs.erasure.rules import rules_of
-from spark_jobs.ingest import raw, report
+from spark_jobs.ingest import raw
 from spark_jobs.ingest.brokers import TopicSource
 from spark_jobs.ingest.reextract import (
     ReextractRange,
@@ -28,6 +28,7 @@ from spark_jobs.ingest.reextract import (
     replace_in_raw,
     with_row_counts,
 )
+from spark_jobs.jobs import report
 from spark_jobs.jobs.replay import WAITING, moment, replay_messages
 from spark_jobs.jobs.run import job_parser, raise_if_fatal, report_failure, run_job
 from spark_jobs.lake import publish, tables

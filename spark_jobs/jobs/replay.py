@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from spark_jobs.alerts import silences
-from spark_jobs.ingest import report
+from spark_jobs.jobs import report
 from spark_jobs.jobs.run import job_parser, run_job
 from spark_jobs.lake import publish, tables
 from spark_jobs.lake.offsets import read_offsets

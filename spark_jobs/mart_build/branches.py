@@ -19,7 +19,7 @@ from spark_jobs.settings import CATALOG
 PREFIX = "build_"
 # The namespaces of audited tables, and the one of the tables that exist during one run only.
 NAMESPACES = ("intermediate", "marts")
-OF_ONE_RUN = "changes"
+WORKING_NAMESPACE = "changes"
 _WAP_BRANCH = "spark.wap.branch"
 
 
@@ -80,5 +80,5 @@ def audited_tables(catalog: Catalog) -> list[str]:
 
 
 def drop_tables_of_one_run(spark: SparkSession, catalog: Catalog) -> None:
-    for table in tables_in(catalog, OF_ONE_RUN):
+    for table in tables_in(catalog, WORKING_NAMESPACE):
         spark.sql(f"drop table if exists {CATALOG}.{table} purge")

@@ -25,8 +25,8 @@ _FIRST_STRIDE = 32
 _MAX_STRIDE = 1024
 # After so many full responses a larger count is tried. A short response then costs a round trip, for which the
 # responses after it wait, so the next try comes after twice as many full responses.
-_PROBE_EVERY = 16
-_PROBE_SELDOM = 1024
+_PROBE_INTERVAL = 16
+_MAX_PROBE_INTERVAL = 1024
 _RETRIES = 8
 _PAUSE_SECONDS = 0.05
 _LONGEST_PAUSE_SECONDS = 1.0
@@ -51,7 +51,7 @@ class RangeReader:
     max_inflated_bytes: int
     _stride: int = field(default=_FIRST_STRIDE, init=False)
     _full_responses: int = field(default=0, init=False)
-    _probe_after: int = field(default=_PROBE_EVERY, init=False)
+    _probe_after: int = field(default=_PROBE_INTERVAL, init=False)
     # Offset ranges [first, last) to request again, and in flight by opaque; messages and failed pulls by first offset.
     _to_retry: deque[tuple[int, int]] = field(default_factory=deque, init=False)
     _in_flight: dict[int, tuple[int, int]] = field(default_factory=dict, init=False)
@@ -143,7 +143,7 @@ class RangeReader:
         if expected < last:
             self._full_responses = 0
             if is_probe:
-                self._probe_after = min(2 * self._probe_after, _PROBE_SELDOM)
+                self._probe_after = min(2 * self._probe_after, _MAX_PROBE_INTERVAL)
             self._stride = max(1, min(len(messages), self._stride))
             if last == self._next:  # nothing after it was requested: the next pull continues here
                 self._next = expected
@@ -152,7 +152,7 @@ class RangeReader:
         else:
             self._full_responses += 1
             if is_probe:
-                self._stride, self._probe_after = last - first, _PROBE_EVERY
+                self._stride, self._probe_after = last - first, _PROBE_INTERVAL
 
     def _isolate_malformed(self, frame: Frame, first: int, last: int, error: str) -> None:
         """The first message of the response is malformed: pull it alone, then keep its bytes as they are."""

@@ -139,7 +139,7 @@ def _insert(batch: DataFrame, branch: str, parts: list[Part], properties: dict[s
     publish.merge_into_branch(batch, EVENTS, branch, same_key(parts), insert, properties)
 
 
-def least_records() -> Column:
+def min_records() -> Column:
     """The minimum number of records of a message of raw: the pieces of its body, or one for a bad body."""
     pieces = F.size(F.array_remove(F.split(F.col("body").cast("string"), RECORD_SEPARATOR), ""))
     return F.when(F.col("body_error").isNull(), pieces).otherwise(1)
@@ -151,7 +151,7 @@ def _audit(spark: SparkSession, messages: DataFrame, branch: str, ranges: list[R
     A glued record becomes more rows than pieces, so there may be more rows than pieces but never fewer, and no record
     key may occur twice.
     """
-    stated = messages.select(least_records().alias("pieces")).agg(
+    expected = messages.select(min_records().alias("pieces")).agg(
         F.coalesce(F.sum("pieces"), F.lit(0)), F.count_if(F.col("pieces") > 0)
     )
     of_message = {"records": F.count("*"), "indexes": F.countDistinct("record_index")}
@@ -161,7 +161,7 @@ def _audit(spark: SparkSession, messages: DataFrame, branch: str, ranges: list[R
         .agg(*[count.alias(name) for name, count in of_message.items()])
         .agg(*[F.coalesce(F.sum(name), F.lit(0)) for name in of_message], F.count("*"))
     )
-    least, with_records = stated.collect()[0]
+    least, with_records = expected.collect()[0]
     records, indexes, seen = written.collect()[0]
     if records < least or records != indexes or seen != with_records:
         raise publish.AuditError(

@@ -46,7 +46,7 @@ def test_killed_before_the_tests_have_passed_it_starts_over(lake_with_a_build, c
     assert recover(lake_with_a_build, catalog) == []
     assert seen(lake_with_a_build) == [[1], [1], [1]]
     assert [list(branches.heads(catalog, table)) for table in TABLES] == [["main"]] * 3
-    assert branches.tables_in(catalog, branches.OF_ONE_RUN) == []
+    assert branches.tables_in(catalog, branches.WORKING_NAMESPACE) == []
 
 
 @pytest.mark.parametrize("moved", [0, 1, 2, 3])

@@ -40,7 +40,7 @@ with paired as (
       and begins.msg_id <=> ends.msg_id
 ),
 
-located as (
+enriched as (
   select
     paired.*,
     publications.topic,
@@ -54,7 +54,7 @@ located as (
     on paired.cluster = watermarks.cluster
 ),
 
-judged as (
+classified as (
   select
     *,
     case
@@ -66,7 +66,7 @@ judged as (
       when context_code = 'timeout' then 'timeout'
       else 'success'
     end as outcome
-  from located
+  from enriched
 )
 
 select
@@ -98,4 +98,4 @@ select
   end_layout,
   case when outcome = 'in_flight' then not_returned_at end as next_review_at,
   change_seq
-from judged
+from classified

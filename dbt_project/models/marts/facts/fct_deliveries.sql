@@ -20,7 +20,7 @@ with attempts as (
   where attempts.consumer_group is not null and attempts.msg_id is not null
 ),
 
-folded as (
+aggregated as (
   select
     cluster,
     msg_id,
@@ -67,30 +67,30 @@ history as (
   group by cluster
 ),
 
-located as (
+enriched as (
   select
-    folded.*,
+    aggregated.*,
     publications.msg_id is not null as is_published,
     publications.published_at,
     publications.producer_client,
     publications.hour_source = 'event_time' as is_published_by_client_time,
     watermarks.watermark,
     history.history_from,
-    case when folded.is_broadcast then 0 else coalesce(limits.max_retry_times, {{ max_retry_times() }}) end
+    case when aggregated.is_broadcast then 0 else coalesce(limits.max_retry_times, {{ max_retry_times() }}) end
       as max_retry_times,
-    folded.last_seen_at + {{ limit(['max_delay', 'grace']) }} as given_up_at
-  from folded
+    aggregated.last_seen_at + {{ limit(['max_delay', 'grace']) }} as given_up_at
+  from aggregated
   left join {{ ref('int_message_publications') }} as publications
-    on folded.cluster = publications.cluster and folded.msg_id = publications.msg_id
+    on aggregated.cluster = publications.cluster and aggregated.msg_id = publications.msg_id
   left join {{ ref('int_watermarks') }} as watermarks
-    on folded.cluster = watermarks.cluster
+    on aggregated.cluster = watermarks.cluster
   left join history
-    on folded.cluster = history.cluster
+    on aggregated.cluster = history.cluster
   left join {{ ref('group_retry_limits') }} as limits
-    on folded.cluster = limits.cluster and folded.consumer_group = limits.consumer_group
+    on aggregated.cluster = limits.cluster and aggregated.consumer_group = limits.consumer_group
 ),
 
-judged as (
+classified as (
   select
     *,
     case
@@ -99,7 +99,7 @@ judged as (
       when last_attempt.retry_times >= max_retry_times or watermark >= given_up_at then 'exhausted'
       else 'retrying'
     end as outcome
-  from located
+  from enriched
 )
 
 select
@@ -154,4 +154,4 @@ select
     when outcome = 'retrying' then given_up_at
   end as next_review_at,
   change_seq
-from judged
+from classified

@@ -140,7 +140,7 @@ summarized as (
     on messages.cluster = unconsumed.cluster and messages.topic <=> unconsumed.topic and messages.msg_id = unconsumed.msg_id
 ),
 
-judged as (
+classified as (
   select
     summarized.*,
     least(
@@ -195,4 +195,4 @@ select
   first_success_at,
   last_success_at,
   next_review_at
-from judged
+from classified

@@ -36,7 +36,7 @@ transactions as (
   where ends.msg_id is not null or not pubs.pub.is_other
 ),
 
-judged as (
+classified as (
   select
     transactions.*,
     transactions.transaction_state in ('unknown', 'undecided') as is_open,
@@ -66,4 +66,4 @@ select
   date_trunc('hour', begun_at) as hour,
   hour_source,
   case when is_open and not coalesce(watermark >= past_due_at, false) then past_due_at end as next_review_at
-from judged
+from classified

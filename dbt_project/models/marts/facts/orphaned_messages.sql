@@ -85,7 +85,7 @@ in_gaps as (
       and {{ can_be_in_gap('unconsumed', 'gaps.gap_from', 'gaps.gap_to') }}
 ),
 
-judged as (
+classified as (
   select
     unconsumed.*,
     case
@@ -133,4 +133,4 @@ select
     when cause = 'within_grace' then due_at + {{ limit('grace') }}
     when cause = 'in_flight' then attempt_review_at
   end as next_review_at
-from judged
+from classified
