@@ -16,10 +16,10 @@ where {{ is_new_record() }} and message_key is not null
 {% for table in ['fct_consume_attempts', 'fct_transactions', 'fct_messages'] %}
   union
   select
-    due_for_review.cluster as message_cluster,
-    {% if table == 'fct_consume_attempts' %}{{ message_key_of_attempt() }}{% else %}due_for_review.msg_id{% endif %} as message_key
-  from {{ published(table) }} as due_for_review
+    due.cluster as message_cluster,
+    {% if table == 'fct_consume_attempts' %}{{ message_key_of_attempt() }}{% else %}due.msg_id{% endif %} as message_key
+  from {{ published(table) }} as due
   inner join {{ ref('int_watermarks') }} as watermarks
-    on due_for_review.cluster = watermarks.cluster
-  where due_for_review.next_review_at is not null and due_for_review.next_review_at <= watermarks.watermark
+    on due.cluster = watermarks.cluster
+  where due.next_review_at is not null and due.next_review_at <= watermarks.watermark
 {% endfor %}
