@@ -16,17 +16,12 @@ from spark_jobs.lake.catalog import lake as lake_of
 from spark_jobs.lake.session import session
 from spark_jobs.settings import Settings
 from tests import lakes
-from tests.planning import FEW_ROWS
+from tests.planning import QUICK
 
 
 @pytest.fixture(scope="session")
 def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
-    # Queries of a second never pay back the optimising compiler, nor collectors that have threads of their own.
-    quick = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:-UseParallelGC -XX:+UseSerialGC"
-    return Settings(
-        home=Path(tmp_path_factory.mktemp("trace_home")),
-        spark_conf={"spark.driver.extraJavaOptions": quick, **FEW_ROWS},
-    )
+    return Settings(home=Path(tmp_path_factory.mktemp("trace_home")), spark_conf=QUICK)
 
 
 @pytest.fixture(scope="session")

@@ -14,6 +14,10 @@ FEW_ROWS = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }
+# Nor do queries of a second pay back the optimising compiler, or collectors that have threads of their own.
+QUICK = FEW_ROWS | {
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:-UseParallelGC -XX:+UseSerialGC"
+}
 _AS_THE_JOBS = {
     "spark.sql.adaptive.enabled": "true",
     "spark.sql.shuffle.partitions": "4",

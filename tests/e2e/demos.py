@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -12,6 +13,7 @@ from pathlib import Path
 
 from deploy import run_once
 from spark_jobs.settings import PROJECT
+from tests.planning import QUICK
 
 SECONDS = 600
 
@@ -24,7 +26,11 @@ class Demo:
         self.log = home.with_suffix(".log")
         out = self.log.open("a")
         self.begin = out.tell()
-        environment = os.environ | {"TRACE_HOME": str(home), "PYTHONPATH": str(PROJECT)}
+        environment = os.environ | {
+            "TRACE_HOME": str(home),
+            "PYTHONPATH": str(PROJECT),
+            "TRACE_SPARK_CONF": json.dumps(QUICK),
+        }
         environment.pop("TRACE_SETTINGS", None)
         self.process = subprocess.Popen(
             [sys.executable, "-m", "sandbox.demo", "--messages", "100"],

@@ -31,7 +31,7 @@ from tests.e2e.conftest import World
 from tests.lineage_sink import Event, Sink, wrote
 
 RUN_SECONDS = 1200
-INTERVAL = 20  # of the watchdog; Alertmanager keeps an alert for three
+INTERVAL = 40  # of the watchdog; Alertmanager keeps an alert for three
 PORT = 20_917
 WAITING = """
 from datetime import UTC, datetime
