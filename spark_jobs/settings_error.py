@@ -52,7 +52,8 @@ def explain(error: Exception, model: type[BaseModel], given: Mapping[str, Any]) 
     if isinstance(error, pydantic_settings.SettingsError):
         text = getattr(error.__cause__, "doc", None)  # of a JSONDecodeError
         names = [name for name in os.environ if name.upper().startswith(PREFIX) and os.environ[name] == text]
-        return SettingsError(f"environment variable {' or '.join(names)} is not valid JSON")
+        where = f"environment variable {' or '.join(names)}" if names else "an environment variable"
+        return SettingsError(f"{where} is not valid JSON")
     return SettingsError(str(error))
 
 
@@ -121,7 +122,7 @@ def _source(loc: _Key, given: Mapping[str, Any], file: str | None) -> str:
 
 
 def _has(text: str, loc: _Key) -> bool:
-    """Whether a key stands in JSON; of one that is missing, the table that it is missing in."""
+    """Whether the JSON text contains the key or, for a missing key, the table or list that should contain it."""
     try:
         value = json.loads(text)
         for part in loc[:-1]:
