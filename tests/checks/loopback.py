@@ -25,7 +25,7 @@ from deploy import child_process
 
 BINARY = "prometheus-alertmanager"
 needs_alertmanager = pytest.mark.skipif(
-    shutil.which(BINARY) is None, reason=f"LOUD SKIP: install Debian's {BINARY} for this test"
+    shutil.which(BINARY) is None, reason=f"{BINARY} is not installed (Debian: apt-get install {BINARY})"
 )
 
 

@@ -399,7 +399,9 @@ alerts.end()
 
 
 @needs_alertmanager
-@pytest.mark.skipif(FAKETIME is None, reason="LOUD SKIP: install Debian's libfaketime for this test")
+@pytest.mark.skipif(
+    FAKETIME is None, reason="libfaketime is not installed (Debian: apt-get install libfaketime)"
+)
 def test_a_clock_that_jumps_resolves_nothing_and_raises_nothing(hook, tmp_path):
     """The clock of this machine, beside that of Alertmanager, jumps an hour forward, back, and an hour too far."""
     clock, stop, well = tmp_path / "clock", tmp_path / "stop", tmp_path / "well"
