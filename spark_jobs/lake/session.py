@@ -23,6 +23,9 @@ from spark_jobs.settings import CATALOG, PROJECT, Settings
 _JAVA_OPTIONS = "-XX:-DontCompileHugeMethods -XX:-ClipInlining -XX:+UseParallelGC"
 # After an OutOfMemoryError a driver may wait forever for a dead thread: it exits instead, and the next run repeats the work.
 _DRIVER_OPTIONS = f"{_JAVA_OPTIONS} -XX:+ExitOnOutOfMemoryError"
+# Hadoop's own class for local files starts a `chmod` process for each file and directory that it creates, which takes
+# longer than writing a small file. This one sets permissions by a system call.
+_LOCAL_FILES = {"spark.hadoop.fs.file.impl": "com.globalmentor.apache.hadoop.fs.BareLocalFileSystem"}
 _HADOOP_UMASK = "spark.hadoop.fs.permissions.umask-mode"
 _LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 
@@ -42,7 +45,8 @@ def submit_conf(settings: Settings) -> dict[str, str]:
         "spark.log.level": "WARN",
         # Hadoop ignores the umask of the process for local files; it uses the first value that is set.
         **({_HADOOP_UMASK: f"{UMASK:03o}"} if settings.warehouse.startswith("file:") else {}),
-        **(_LOOPBACK if settings.spark_master.startswith("local") else {}),
+        # Executors of a cluster read their configuration before they have the jar of this class.
+        **({**_LOOPBACK, **_LOCAL_FILES} if settings.spark_master.startswith("local") else {}),
         **settings.spark_conf,
     }
 
