@@ -7,9 +7,11 @@ import re
 import stat
 import subprocess
 import sys
+import time
 from contextlib import suppress
 
 from sandbox.scenarios import TRACE_TOPICS
+from spark_jobs.process.file_lock import holder
 from spark_jobs.settings import PROJECT
 
 
@@ -53,19 +55,28 @@ def test_make_run_without_a_cluster_says_what_is_missing(tmp_path):
 
 def test_two_concurrent_builds_of_the_marts_run_one_after_the_other(world):
     """Both by hand: no pool of Airflow's holds them apart."""
-    command = [sys.executable, "-m", "spark_jobs.jobs.marts", "--full-refresh", "--run-id"]
-    both = [
-        subprocess.Popen(
-            [*command, name],
+
+    def build(*arguments: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [sys.executable, "-m", "spark_jobs.jobs.marts", *arguments],
             env=world.environment,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
         )
-        for name in ("one", "other")
-    ]
-    outputs = [process.communicate(timeout=1200)[0] for process in both]
-    assert [process.returncode for process in both] == [0, 0], "\n".join(outputs)
-    waited = [text for text in outputs if "builds the marts: waiting for it" in text]
-    assert len(waited) == 1
-    assert re.search(r"`marts` \(pid \d+, since \d\d:\d\d:\d\d\) builds the marts", waited[0])
+
+    first = build("--run-id", "one", "--full-refresh")
+    until = time.monotonic() + 120
+    while (builder := holder(world.settings.home / "dbt" / "build.lock")) is None:
+        assert first.poll() is None
+        assert time.monotonic() < until
+        time.sleep(0.05)
+    assert builder.pid == first.pid
+    second = build("--run-id", "other")
+    outputs = [process.communicate(timeout=1200)[0] for process in (first, second)]
+    assert (first.returncode, second.returncode) == (0, 0), "\n".join(outputs)
+    said = re.search(
+        r"`marts` \(pid (\d+), since \d\d:\d\d:\d\d\) builds the marts: waiting for it", outputs[0]
+    )
+    assert said
+    assert int(said[1]) == first.pid

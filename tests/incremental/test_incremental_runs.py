@@ -2,7 +2,7 @@
 docs/definitions.md says: for the day of `story.py`, and for histories that Hypothesis draws, each in a cluster of its own.
 A full refresh after retention has dropped a part of the records gives the same tables again.
 
-TRACE_SOAK_HISTORIES says how many histories: 1000 in `make soak`, 120 without it; TRACE_SOAK_SEED which.
+TRACE_SOAK_HISTORIES says how many histories: 1000 in `make soak`, 60 without it; TRACE_SOAK_SEED which.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ OF_PLACE = (
 ONLY_GROWS = "intermediate.int_message_hours"
 # Retention then drops the records that were stored before: half of the story, and most of each history.
 KEPT_FROM = datetime(2026, 11, 21)
-HISTORIES = int(os.environ.get("TRACE_SOAK_HISTORIES", "120"))
+HISTORIES = int(os.environ.get("TRACE_SOAK_HISTORIES", "60"))
 SEED = int(os.environ.get("TRACE_SOAK_SEED", "1"))
 
 KEYS = {

@@ -20,7 +20,7 @@ from spark_jobs.lake.catalog import lake
 from spark_jobs.process.interrupts import STOPPED
 from spark_jobs.settings import PROJECT, Settings
 
-MESSAGES = 3000
+MESSAGES = 500
 SECONDS = 400
 SEED = f"""
 from spark_jobs.lake import tables
@@ -185,7 +185,7 @@ def test_the_next_run_goes_on(home: Home):
     killed = home.run("-m", "tests.lake.ended", "kill-jvm", "build", "marts")
     assert killed.code == 1
     assert killed.last.startswith("failed: the Spark JVM of this job was killed (SIGKILL)")
-    for point in ("build", "publish"):
+    for point in ("build", "publish") if "TRACE_SOAK_REPEATS" in os.environ else ("publish",):
         assert_stopped(home.run("-m", "tests.lake.ended", "interrupt", point, "marts"))
     built = home.run("-m", "spark_jobs.jobs.marts")
     assert built.code == 0, built.output

@@ -17,12 +17,12 @@ from tests.rocketmq import variety
 from tests.rocketmq.conftest import Written
 from tests.rocketmq.java_client import run
 
-TOPIC, COUNT, SEED = "variety", 20_000, 11
+TOPIC, COUNT, SEED = "variety", 8_000, 11
 FLAGS = {0x000: "NONE", 0x301: "ZLIB", 0x101: "LZ4", 0x201: "ZSTD"}
 
 
 # The broker keeps each batch of this topic as one message.
-BATCH_TOPIC, BATCH_COUNT = "batch-queue", 2_000
+BATCH_TOPIC, BATCH_COUNT = "batch-queue", 1_000
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Whatever comes in whatever order, each message of the broker is in raw once, and each record in events once.
 
 Steps are drawn with a seed: produce, extract, merge, crash, compact and expire, read again, decode again, erase.
-TRACE_SOAK_STEPS says how many: 300 in `make soak`, 12 without it; TRACE_SOAK_SEED which.
+TRACE_SOAK_STEPS says how many: 300 in `make soak`, 10 without it; TRACE_SOAK_SEED which.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tests.faults.jobs.bodies import body
 from tests.faults.jobs.table_policy import maintain
 from tests.faults.jobs.world import CLUSTER, World
 
-STEPS = int(os.environ.get("TRACE_SOAK_STEPS", "12"))
+STEPS = int(os.environ.get("TRACE_SOAK_STEPS", "10"))
 SEED = int(os.environ.get("TRACE_SOAK_SEED", "7"))
 MESSAGES = 40
 

@@ -15,7 +15,7 @@ from tests.faults.jobs.world import CLUSTER, World
 
 # Two are the least: in the first both go on at once, in the second one after the other.
 ROUNDS = int(os.environ.get("TRACE_SOAK_REPEATS", "2"))
-MESSAGES = 2000
+MESSAGES = 400
 NAMES = ("early", LATE)
 ARGUMENTS = {"extract": ["extract", "--cluster", CLUSTER], "merge": ["merge"]}
 
