@@ -9,8 +9,8 @@
   end
 {%- endmacro %}
 
-{# A condition on a message with published_at and due_at: its consumer records may be in the ingest gap, because it was due
-   before the gap ended. #}
+{# A condition on a message with published_at and due_at: its consumer records may be in the ingest gap, because
+   the time from its publication until its deliveries are decided overlaps the gap. #}
 {% macro can_be_in_gap(message, gap_from, gap_to) -%}
   {{ message }}.published_at <= {{ gap_to }}
   and ({{ gap_from }} is null or {{ message }}.due_at + {{ limit(['consume_timeout', 'grace']) }} >= {{ gap_from }})

@@ -1,4 +1,4 @@
-"""A client that reads from a RocketMQ cluster: routes, offsets and exact ranges of messages."""
+"""A client that reads from a RocketMQ cluster: offsets and exact ranges of messages. Routes and connections: `brokers`."""
 
 from __future__ import annotations
 

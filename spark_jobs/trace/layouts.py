@@ -169,7 +169,7 @@ def candidate(record_type: str, count: int, last_empty: bool) -> Layout | None:
 
     The count is tried as it is and, if the last field is empty, minus one: some tools write a separator after the last
     field. Java's access channel CLOUD does so in a SubAfter (5.3.1 and later; earlier versions append the next record
-    without a separator, and `decode` splits it first). `decode` distinguishes layouts of the same count (pub_15 and
+    without a separator, and `pieces` splits it first). `matching` distinguishes layouts of the same count (pub_15 and
     pub_15_rmqsdk) and finds those with the type last, whose first field is a topic.
     """
     for wanted in (count, count - 1) if last_empty else (count,):

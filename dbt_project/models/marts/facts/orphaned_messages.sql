@@ -73,7 +73,7 @@ unconsumed as (
   where coalesce(of_group.ended, of_any.ended, 0) = 0
 ),
 
--- The consumer records of a message may be in the gap if they were due while the gap lasted.
+-- The consumer records of a message may be in the gap: see can_be_in_gap in macros/messages.sql.
 in_gaps as (
   select distinct
     unconsumed.cluster,
