@@ -16,6 +16,7 @@ if TYPE_CHECKING:  # the watchdog loads neither
     from pyspark.sql import SparkSession
 
     from spark_jobs.checks.brokers import ClusterAnswers
+    from spark_jobs.checks.records import RawOffsets
     from spark_jobs.mart_build.dbt import Build
 
 # Prefix of the detail of a check that raised an error.
@@ -56,6 +57,13 @@ class Run:
         from spark_jobs.lake.tables import RAW
 
         return brokers.query(self.settings, committed_positions(self.settings, RAW))
+
+    @cached_property
+    def raw_offsets(self) -> RawOffsets:
+        """The offsets of raw; queried at the first access."""
+        from spark_jobs.checks.records import RawOffsets  # it imports pyspark
+
+        return RawOffsets.of(self)
 
 
 @dataclass(frozen=True)

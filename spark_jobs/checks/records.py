@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 
@@ -11,7 +12,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from spark_jobs.checks.check import QUEUE_ENTITY, Measured, Run, check, rate
-from spark_jobs.lake.catalog import head
+from spark_jobs.lake.catalog import head, lake
 from spark_jobs.lake.offsets import Position, Positions, Queue, Range, read_offsets, rows_in
 from spark_jobs.lake.tables import EVENTS, INGEST_GAPS, MESSAGE_KEY, RAW, Table
 from spark_jobs.trace.merge import min_records, pending
@@ -25,29 +26,51 @@ _integrity = partial(check, kind="integrity", stage="merge", entity=QUEUE_ENTITY
 _messaging = partial(check, kind="messaging", stage="merge", severity="warning", entity="cluster/topic")
 
 
+@dataclass(frozen=True)
+class RawOffsets:
+    """What three checks compare: one query of raw, and the ingest gaps.
+
+    Attributes:
+        positions: the committed offsets.
+        epochs: per epoch of a queue, of the messages that were stored in the last `integrity_days`: the `first` and `last`
+            offset, the number of `messages` and of distinct `offsets`.
+        gaps: the rows of `ops.ingest_gaps`.
+    """
+
+    positions: Positions
+    epochs: list[Row]
+    gaps: list[Row]
+
+    @classmethod
+    def of(cls, run: Run) -> RawOffsets:
+        """Query them."""
+        positions, raw = _published(run, RAW)
+        since = _since(run)
+        epochs = (
+            _recent(raw, since, _first(raw, since))
+            .groupBy(*QUEUE_EPOCH)
+            .agg(
+                F.min("queue_offset").alias("first"),
+                F.max("queue_offset").alias("last"),
+                F.count("*").alias("messages"),
+                F.countDistinct("queue_offset").alias("offsets"),
+            )
+            .collect()
+        )
+        gaps = lake(run.settings).load_table(INGEST_GAPS.name).scan().to_arrow().to_pylist()
+        return cls(positions, epochs, [Row(**gap) for gap in gaps])
+
+
 @_integrity(RAW.name, "{value} offset(s) of {entity} are missing or stored twice in raw")
 def offsets_contiguous(run: Run) -> Iterator[Measured]:
     """An offset of a queue is missing and not recorded in `ops.ingest_gaps`, or is stored twice.
 
     Measured per queue: missing offsets and duplicate rows.
     """
-    spark, since = _spark(run), _since(run)
-    _, raw = _published(run, RAW)
-    epochs = (
-        _recent(raw, since, _first(raw, since))
-        .groupBy(*QUEUE_EPOCH)
-        .agg(
-            F.min("queue_offset").alias("first"),
-            F.max("queue_offset").alias("last"),
-            F.count("*").alias("messages"),
-            F.countDistinct("queue_offset").alias("offsets"),
-        )
-        .collect()
-    )
-    gaps = spark.table(INGEST_GAPS.full_name).collect()
+    since = _since(run)
     found: dict[str, list[tuple[int, str]]] = {}
-    for each in epochs:
-        missing = each["last"] - each["first"] + 1 - each.offsets - _in_gaps(gaps, each)
+    for each in run.raw_offsets.epochs:
+        missing = each["last"] - each["first"] + 1 - each.offsets - _in_gaps(run.raw_offsets.gaps, each)
         twice = each.messages - each.offsets
         text = f"{each.offsets} of the offsets {each['first']} to {each['last']} of epoch {each.epoch}"
         text += f": {missing} are missing, {twice} rows are duplicates"
@@ -63,21 +86,21 @@ def raw_offsets_match_data(run: Run) -> Iterator[Measured]:
 
     Measured per queue: the difference.
     """
-    positions, raw = _published(run, RAW)
-    gaps = _spark(run).table(INGEST_GAPS.full_name).collect()
-    for queue, last in _last(raw, _since(run)).items():
-        position = positions.get(queue, Position(next=0))
-        after = [gap.to_offset for gap in gaps if _of(gap, queue, last.epoch)]
-        ends = [last.queue_offset + 1, *(end for end in after if end > last.queue_offset)]
-        if position.epoch > last.epoch:  # reset, and nothing read since
-            ends, last = [0, position.next], Row(epoch=position.epoch, queue_offset=-1)
+    newest = {_queue(each): each for each in sorted(run.raw_offsets.epochs, key=lambda each: each.epoch)}
+    for queue, each in sorted(newest.items()):
+        position = run.raw_offsets.positions.get(queue, Position(next=0))
+        epoch, last = each.epoch, each["last"]
+        after = [gap.to_offset for gap in run.raw_offsets.gaps if _of(gap, queue, epoch)]
+        ends = [last + 1, *(end for end in after if end > last)]
+        if position.epoch > epoch:  # reset, and nothing read since
+            ends, epoch, last = [0, position.next], position.epoch, -1
         off = min(abs(position.next - end) for end in ends)
-        off += abs(position.epoch - last.epoch)
+        off += abs(position.epoch - epoch)
         yield Measured(
             str(queue),
             off,
             f"the committed offset is {position.next} of epoch {position.epoch}, the data ends at "
-            f"{last.queue_offset} of epoch {last.epoch}",
+            f"{last} of epoch {epoch}",
         )
 
 
@@ -220,9 +243,8 @@ def ingest_gaps(run: Run) -> Iterator[Measured]:
     Measured per queue: their number, if the gap was detected in the last `window_hours`.
     """
     since = run.now - timedelta(hours=run.settings.checks.window_hours)
-    rows = _spark(run).table(INGEST_GAPS.full_name).where(f"detected_at >= {_literal(since)}").collect()
     found: dict[str, int] = {}
-    for row in rows:
+    for row in (gap for gap in run.raw_offsets.gaps if gap.detected_at >= since):
         found[str(_queue(row))] = found.get(str(_queue(row)), 0) + row.to_offset - row.from_offset
     for queue, offsets in sorted(found.items()):
         yield Measured(queue, offsets, f"{offsets} trace messages are lost", partition=f"since {since:%F %T}")
