@@ -43,7 +43,7 @@ def compact(
         return Compacted()
     properties = catalog.trace_properties(settings, name) | {RUN_ID: run_id}
     with publish.branch(spark, table, "compact", head) as branch:
-        loaded = _loaded(spark, table)
+        loaded = publish.load(spark, table.full_name)
         action = _actions(spark).rewriteDataFiles(loaded).toBranch(branch)
         action = action.sort() if loaded.sortOrder().isSorted() else action.binPack()
         target = policy.target_file_mb * MB
@@ -76,7 +76,9 @@ def rewrite_manifests(spark: SparkSession, settings: Settings, name: str, run_id
     table = _table(spark, name)
     before = spark.table(f"{table.full_name}.manifests").count()
     if before:
-        publish.retry_commit()(lambda: _actions(spark).rewriteManifests(_loaded(spark, table)).execute())
+        publish.retry_commit()(
+            lambda: _actions(spark).rewriteManifests(publish.load(spark, table.full_name)).execute()
+        )
         carry_offsets(spark, settings, name, run_id)
     return before
 
@@ -115,8 +117,3 @@ def _audit(spark: SparkSession, table: Table, branch: str, head: int) -> None:
 def _actions(spark: SparkSession) -> Any:
     # The SQL procedures do not accept snapshot properties.
     return spark._jvm.org.apache.iceberg.spark.actions.SparkActions.get(spark._jsparkSession)  # type: ignore[union-attr]
-
-
-def _loaded(spark: SparkSession, table: Table) -> Any:
-    java = spark._jvm.org.apache.iceberg.spark  # type: ignore[union-attr]
-    return java.Spark3Util.loadIcebergTable(spark._jsparkSession, table.full_name)

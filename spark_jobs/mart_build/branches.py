@@ -50,8 +50,8 @@ def create(spark: SparkSession, catalog: Catalog, tables: list[str], branch: str
     from zero.
     """
     for table in tables:
-        if "main" in heads(catalog, table):
-            spark.sql(f"alter table {CATALOG}.{table} create branch {branch}")
+        if main := heads(catalog, table).get("main"):
+            publish.create_branch(spark, f"{CATALOG}.{table}", branch, main)
 
 
 def is_on_main(catalog: Catalog, table: str, snapshot_id: int) -> bool:
@@ -66,7 +66,7 @@ def drop_all(spark: SparkSession, catalog: Catalog, tables: list[str]) -> None:
     for table in tables:
         for branch in heads(catalog, table):
             if branch.startswith(PREFIX):
-                spark.sql(f"alter table {CATALOG}.{table} drop branch if exists {branch}")
+                publish.drop_branch(spark, f"{CATALOG}.{table}", branch)
 
 
 def tables_in(catalog: Catalog, namespace: str) -> list[str]:
