@@ -181,7 +181,7 @@ soak: setup ## run long tests and print their counts: jobs killed at each step (
 .PHONY: check
 check: setup ## run before each commit, about a minute: ruff, format, types, unit tests
 	@.venv/bin/ruff check -q . && .venv/bin/ruff format -q --check .
-	@.venv/bin/mypy & types=$$!; code=0; $(RUN) pytest -q tests/unit || code=$$?; wait "$$types" || code=1; exit "$$code"
+	@.venv/bin/mypy & types=$$!; code=0; $(RUN) pytest -q -n 2 --dist loadfile tests/unit || code=$$?; wait "$$types" || code=1; exit "$$code"
 
 .PHONY: lint
 lint: setup ## run ruff, format, types, SQL style
