@@ -98,8 +98,11 @@ def java_packages(ivy_file: Path) -> list[Package]:
 
 
 def _of_module(file: Path) -> Iterator[str]:
-    # Ivy copies the properties of a POM without escaping this, which XML does not permit in text.
-    info = ElementTree.fromstring(file.read_text().replace("]]>", "]]&gt;")).find("info")
+    try:
+        info = ElementTree.parse(file).getroot().find("info")
+    except ElementTree.ParseError:
+        # Ivy copies the properties of a POM without escaping this, which XML does not permit in text.
+        info = ElementTree.fromstring(file.read_text().replace("]]>", "]]&gt;")).find("info")
     assert info is not None
     for each in info.findall("license"):
         name = " ".join(each.get("name", "").split()) or each.get("url", "")

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from spark_jobs.checks.formatting import Unit
 from spark_jobs.settings import Route, Settings, Severity
 
-if TYPE_CHECKING:  # the watchdog loads neither
-    from pyspark.sql import SparkSession
+if TYPE_CHECKING:  # the watchdog loads none of them
+    from pyspark.sql import Row, SparkSession
 
     from spark_jobs.checks.brokers import ClusterAnswers
     from spark_jobs.checks.records import RawOffsets
@@ -64,6 +64,13 @@ class Run:
         from spark_jobs.checks.records import RawOffsets  # it imports pyspark
 
         return RawOffsets.of(self)
+
+    @cached_property
+    def gaps(self) -> list[Row]:
+        """The rows of `ops.ingest_gaps`; read at the first access."""
+        from spark_jobs.checks.records import gaps
+
+        return gaps(self)
 
 
 @dataclass(frozen=True)

@@ -28,22 +28,20 @@ _messaging = partial(check, kind="messaging", stage="merge", severity="warning",
 
 @dataclass(frozen=True)
 class RawOffsets:
-    """What three checks compare: one query of raw, and the ingest gaps.
+    """What two checks compare: one query of raw.
 
     Attributes:
         positions: the committed offsets.
         epochs: per epoch of a queue, of the messages that were stored in the last `integrity_days`: the `first` and `last`
             offset, the number of `messages` and of distinct `offsets`.
-        gaps: the rows of `ops.ingest_gaps`.
     """
 
     positions: Positions
     epochs: list[Row]
-    gaps: list[Row]
 
     @classmethod
     def of(cls, run: Run) -> RawOffsets:
-        """Query them."""
+        """Query it."""
         positions, raw = _published(run, RAW)
         since = _since(run)
         epochs = (
@@ -57,8 +55,13 @@ class RawOffsets:
             )
             .collect()
         )
-        gaps = lake(run.settings).load_table(INGEST_GAPS.name).scan().to_arrow().to_pylist()
-        return cls(positions, epochs, [Row(**gap) for gap in gaps])
+        return cls(positions, epochs)
+
+
+def gaps(run: Run) -> list[Row]:
+    """The rows of `ops.ingest_gaps`."""
+    rows = lake(run.settings).load_table(INGEST_GAPS.name).scan().to_arrow().to_pylist()
+    return [Row(**row) for row in rows]
 
 
 @_integrity(RAW.name, "{value} offset(s) of {entity} are missing or stored twice in raw")
@@ -70,7 +73,7 @@ def offsets_contiguous(run: Run) -> Iterator[Measured]:
     since = _since(run)
     found: dict[str, list[tuple[int, str]]] = {}
     for each in run.raw_offsets.epochs:
-        missing = each["last"] - each["first"] + 1 - each.offsets - _in_gaps(run.raw_offsets.gaps, each)
+        missing = each["last"] - each["first"] + 1 - each.offsets - _in_gaps(run.gaps, each)
         twice = each.messages - each.offsets
         text = f"{each.offsets} of the offsets {each['first']} to {each['last']} of epoch {each.epoch}"
         text += f": {missing} are missing, {twice} rows are duplicates"
@@ -90,7 +93,7 @@ def raw_offsets_match_data(run: Run) -> Iterator[Measured]:
     for queue, each in sorted(newest.items()):
         position = run.raw_offsets.positions.get(queue, Position(next=0))
         epoch, last = each.epoch, each["last"]
-        after = [gap.to_offset for gap in run.raw_offsets.gaps if _of(gap, queue, epoch)]
+        after = [gap.to_offset for gap in run.gaps if _of(gap, queue, epoch)]
         ends = [last + 1, *(end for end in after if end > last)]
         if position.epoch > epoch:  # reset, and nothing read since
             ends, epoch, last = [0, position.next], position.epoch, -1
@@ -244,7 +247,7 @@ def ingest_gaps(run: Run) -> Iterator[Measured]:
     """
     since = run.now - timedelta(hours=run.settings.checks.window_hours)
     found: dict[str, int] = {}
-    for row in (gap for gap in run.raw_offsets.gaps if gap.detected_at >= since):
+    for row in (gap for gap in run.gaps if gap.detected_at >= since):
         found[str(_queue(row))] = found.get(str(_queue(row)), 0) + row.to_offset - row.from_offset
     for queue, offsets in sorted(found.items()):
         yield Measured(queue, offsets, f"{offsets} trace messages are lost", partition=f"since {since:%F %T}")

@@ -161,7 +161,9 @@ def on_branch(spark: SparkSession, table: Table, branch_name: str) -> DataFrame:
 
 
 def fast_forward(spark: SparkSession, table: str, branch_name: str) -> None:
-    """Fast-forward main to the head of the branch and drop the branch, in one commit; a table without a main gets one.
+    """Fast-forward main to the head of the branch; a table without a main gets one.
+
+    It can be repeated: the branch is left to its owner, and a main that is already there does not move.
 
     Args:
         spark: the session.
@@ -173,8 +175,7 @@ def fast_forward(spark: SparkSession, table: str, branch_name: str) -> None:
     """
 
     def commit() -> None:
-        change = load(spark, table).manageSnapshots()
-        change.fastForwardBranch("main", branch_name).removeBranch(branch_name).commit()
+        load(spark, table).manageSnapshots().fastForwardBranch("main", branch_name).commit()
 
     try:
         retry_commit()(commit)

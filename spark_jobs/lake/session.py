@@ -26,6 +26,7 @@ _DRIVER_OPTIONS = f"{_JAVA_OPTIONS} -XX:+ExitOnOutOfMemoryError"
 # Hadoop's own class for local files starts a `chmod` process for each file and directory that it creates, which takes
 # longer than writing a small file. This one sets permissions by a system call.
 _LOCAL_FILES = {"spark.hadoop.fs.file.impl": "com.globalmentor.apache.hadoop.fs.BareLocalFileSystem"}
+_CLASS_PATH = "spark.driver.extraClassPath"
 _HADOOP_UMASK = "spark.hadoop.fs.permissions.umask-mode"
 _LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 
@@ -33,10 +34,10 @@ _LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.
 def submit_conf(settings: Settings) -> dict[str, str]:
     """Spark properties that must be set before the driver's JVM starts: for spark-submit and for `session`."""
     lineage = jars.jars(jars.LINEAGE) if settings.lineage.url else []
-    return {
+    ours = ":".join(map(str, jars.jars(jars.SPARK)))
+    conf = {
         "spark.driver.memory": settings.spark_driver_memory,
         "spark.jars": ",".join(map(str, [*jars.jars(jars.SPARK), *lineage])),
-        "spark.driver.extraClassPath": ":".join(map(str, jars.jars(jars.SPARK))),
         # Spark puts these before the extraJavaOptions, which belong to the user.
         "spark.driver.defaultJavaOptions": f"{_DRIVER_OPTIONS} {class_archive.options()}".rstrip(),
         "spark.executor.defaultJavaOptions": _JAVA_OPTIONS,
@@ -49,6 +50,9 @@ def submit_conf(settings: Settings) -> dict[str, str]:
         **({**_LOOPBACK, **_LOCAL_FILES} if settings.spark_master.startswith("local") else {}),
         **settings.spark_conf,
     }
+    # spark-submit needs these jars before it reads `spark.jars`, so a class path of the user is added to them.
+    conf[_CLASS_PATH] = ":".join(filter(None, [ours, settings.spark_conf.get(_CLASS_PATH)]))
+    return conf
 
 
 def session_conf(settings: Settings) -> dict[str, str]:
@@ -76,7 +80,7 @@ def session_conf(settings: Settings) -> dict[str, str]:
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": "4",
         "spark.sql.ansi.enabled": "false",
-        **settings.spark_conf,
+        **{key: value for key, value in settings.spark_conf.items() if key != _CLASS_PATH},
     }
 
 

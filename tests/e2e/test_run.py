@@ -76,7 +76,7 @@ def test_two_concurrent_builds_of_the_marts_run_one_after_the_other(world):
     outputs = [process.communicate(timeout=1200)[0] for process in (first, second)]
     assert (first.returncode, second.returncode) == (0, 0), "\n".join(outputs)
     said = re.search(
-        r"`marts` \(pid (\d+), since \d\d:\d\d:\d\d\) builds the marts: waiting for it", outputs[0]
+        r"`marts` \(pid (\d+), since \d\d:\d\d:\d\d\) builds the marts: waiting for it", outputs[1]
     )
     assert said
     assert int(said[1]) == first.pid
