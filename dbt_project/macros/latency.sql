@@ -1,7 +1,7 @@
 {# A latency mart by hour: one row per (key, hour), from the rows of a fact for which `where` is true.
    The column named by `row_count` counts these rows, `counts` maps the names of further columns to aggregates, and the columns of
    the histogram of `milliseconds` follow. The rows are grouped by bucket first, so that no histogram is built from more than a few
-   hundred entries, whatever the traffic. #}
+   thousand entries, whatever the traffic. #}
 {% macro latency_by_hour(fact, key, milliseconds, row_count, counts={}, where='true') -%}
 {%- set key = key | join(', ') -%}
 with totals as (
