@@ -73,3 +73,15 @@ def test_killed_in_mid_publication_it_rolls_forward(lake_with_a_build, catalog, 
     assert recover(spark, catalog) == []
     assert [list(branches.heads(catalog, table)) for table in TABLES] == [["main"]] * 3
     assert spark.table("lake.ops.publications").where("published_at is null").isEmpty()
+
+
+def test_two_processes_may_finish_the_same_publication(lake_with_a_build, catalog, monkeypatch):
+    """As `make maintain` does beside a build: the second finds every table published."""
+
+    def twice(session, table, branch):
+        fast_forward(session, table, branch)
+        fast_forward(session, table, branch)
+
+    monkeypatch.setattr(publication, "fast_forward", twice)
+    publication.publish(lake_with_a_build, catalog, TABLES, BRANCH, "of-both", 1)
+    assert seen(lake_with_a_build) == [[1, 2]] * 3

@@ -23,10 +23,11 @@ from spark_jobs.process.home import keep_private
 from spark_jobs.settings import PROJECT, Cluster, Settings
 from tests.planning import QUICK
 from tests.records import Record, read_record
+from tests.soak import IS_SOAK
 
 MESSAGES = 400
 # What takes minutes and stops nothing that another test does not stop runs in `make soak` alone.
-collect_ignore = [] if "TRACE_SOAK_REPEATS" in os.environ else ["test_interrupted.py"]
+collect_ignore = [] if IS_SOAK else ["test_interrupted.py"]
 
 
 @dataclass

@@ -19,8 +19,9 @@ import pytest
 from spark_jobs.lake.catalog import lake
 from spark_jobs.process.interrupts import STOPPED
 from spark_jobs.settings import PROJECT, Settings
+from tests.soak import IS_SOAK
 
-MESSAGES = 500
+MESSAGES = 3000 if IS_SOAK else 500
 SECONDS = 400
 SEED = f"""
 from spark_jobs.lake import tables
@@ -185,7 +186,7 @@ def test_the_next_run_goes_on(home: Home):
     killed = home.run("-m", "tests.lake.ended", "kill-jvm", "build", "marts")
     assert killed.code == 1
     assert killed.last.startswith("failed: the Spark JVM of this job was killed (SIGKILL)")
-    for point in ("build", "publish") if "TRACE_SOAK_REPEATS" in os.environ else ("publish",):
+    for point in ("build", "publish") if IS_SOAK else ("publish",):
         assert_stopped(home.run("-m", "tests.lake.ended", "interrupt", point, "marts"))
     built = home.run("-m", "spark_jobs.jobs.marts")
     assert built.code == 0, built.output

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,13 +16,14 @@ from spark_jobs.rocketmq.inflate import COMPRESSED
 from tests.rocketmq import variety
 from tests.rocketmq.conftest import Written
 from tests.rocketmq.java_client import run
+from tests.soak import IS_SOAK
 
-TOPIC, COUNT, SEED = "variety", 20_000 if "TRACE_SOAK_REPEATS" in os.environ else 8_000, 11
+TOPIC, COUNT, SEED = "variety", 20_000 if IS_SOAK else 8_000, 11
 FLAGS = {0x000: "NONE", 0x301: "ZLIB", 0x101: "LZ4", 0x201: "ZSTD"}
 
 
 # The broker keeps each batch of this topic as one message.
-BATCH_TOPIC, BATCH_COUNT = "batch-queue", 1_000
+BATCH_TOPIC, BATCH_COUNT = "batch-queue", 2_000 if IS_SOAK else 1_000
 
 
 @dataclass(frozen=True)

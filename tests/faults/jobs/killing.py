@@ -16,7 +16,6 @@ from spark_jobs.lake import catalog
 from spark_jobs.lake.tables import EVENTS, RAW, Table
 from tests.faults.jobs.world import World
 
-IS_SOAK = "TRACE_SOAK_REPEATS" in os.environ
 REPEATS = int(os.environ.get("TRACE_SOAK_REPEATS", "1"))
 MESSAGES = 2000
 TABLES = {"extract": RAW, "merge": EVENTS}

@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 from spark_jobs.lake.tables import EVENTS, RAW, Table
-from tests.faults.jobs.killing import IS_SOAK, MESSAGES, REPEATS, TABLES, killed, readers, snapshots_of
+from tests.faults.jobs.killing import MESSAGES, REPEATS, TABLES, killed, readers, snapshots_of
 from tests.faults.jobs.world import CLUSTER, World
+from tests.soak import IS_SOAK
 
 # One task at a time: so there is a while when some are done and others not.
 SLOWED = {"mid-read": {"TRACE_SPARK_MASTER": "local[1]"}}

@@ -9,8 +9,9 @@ import pytest
 from spark_jobs.lake import publish
 from spark_jobs.lake.offsets import CHANGE_SEQ, OFFSETS, RUN_ID, read_offsets, to_json
 from spark_jobs.lake.tables import EVENTS, RAW, REPLACED_RECORDS
-from tests.faults.jobs.killing import IS_SOAK, MESSAGES, REPEATS, killed, readers, snapshots_of
+from tests.faults.jobs.killing import MESSAGES, REPEATS, killed, readers, snapshots_of
 from tests.faults.jobs.world import World
+from tests.soak import IS_SOAK
 
 # At the other points a replay leaves what an extraction or a merge leaves (test_jobs_killed.py): `make soak` has them all.
 POINTS = ("planned", "files-written", "committed", "audited", "published") if IS_SOAK else ("committed",)

@@ -12,10 +12,11 @@ from spark_jobs.lake.tables import EVENTS, RAW, Table
 from tests.faults.jobs.killing import snapshots_of
 from tests.faults.jobs.meeting import LATE, wait_for
 from tests.faults.jobs.world import CLUSTER, World
+from tests.soak import IS_SOAK
 
 # Two are the least: in the first both go on at once, in the second one after the other.
 ROUNDS = int(os.environ.get("TRACE_SOAK_REPEATS", "2"))
-MESSAGES = 400
+MESSAGES = 2000 if IS_SOAK else 400
 NAMES = ("early", LATE)
 ARGUMENTS = {"extract": ["extract", "--cluster", CLUSTER], "merge": ["merge"]}
 
