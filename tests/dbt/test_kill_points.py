@@ -33,7 +33,7 @@ def lake_with_a_build(empty_lake: SparkSession, catalog: Catalog) -> Iterator[Sp
     yield spark
     for table in TABLES:
         spark.sql(f"drop table lake.{table} purge")
-    spark.sql("delete from lake.ops.publications where publication_id = 'of-the-dead'")
+    spark.sql("delete from lake.ops.publications where table_name like 'marts.kill_%'")
 
 
 def seen(spark: SparkSession) -> list[list[int]]:
