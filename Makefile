@@ -28,6 +28,8 @@ export TO ?=
 export FROM_OFFSET ?=
 export TO_OFFSET ?=
 export KEY ?=
+export QUERY ?=
+export FORMAT ?=
 export GROUP ?=
 export MSG_ID ?=
 export DRY_RUN ?=
@@ -37,7 +39,7 @@ export TESTS ?= tests
 export SOAK ?= 10
 export FUZZ ?= 1000000
 export RECORDS ?= 1000000
-export SOAK_TESTS ?= tests/decode/test_mutated_records.py tests/faults/client/test_fuzz.py tests/faults/client/test_parity.py tests/faults/jobs/test_two_writers.py tests/faults/jobs/test_jobs_killed.py tests/faults/jobs/test_replay_killed.py tests/faults/jobs/test_expiry_killed.py tests/faults/jobs/test_state_machine.py tests/faults/jobs/test_cycles.py tests/lake/test_ended_jobs.py tests/maintenance/test_erased_everywhere.py tests/incremental/test_incremental_runs.py tests/e2e/test_interrupted.py
+export SOAK_TESTS ?= tests/decode/test_mutated_records.py tests/faults/client/test_fuzz.py tests/faults/client/test_parity.py tests/faults/jobs/test_two_writers.py tests/faults/jobs/test_jobs_killed.py tests/faults/jobs/test_replay_killed.py tests/faults/jobs/test_expiry_killed.py tests/faults/jobs/test_state_machine.py tests/faults/jobs/test_cycles.py tests/lake/test_ended_jobs.py tests/maintenance/test_erased_everywhere.py tests/dbt/test_serving.py tests/incremental/test_incremental_runs.py tests/e2e/test_interrupted.py
 export STEPS ?= 300
 export CYCLES ?= 200
 export HISTORIES ?= 1000
@@ -53,11 +55,11 @@ help: ## list the targets
 override export SYSTEM_CA := import ssl; paths = ssl.get_default_verify_paths(); print(paths.cafile or paths.capath or "")
 
 .PHONY: setup
-setup: .venv/installed ## install the locked Python packages, fetch the Java libraries, archive their classes
+setup: need-java .venv/installed ## install the locked Python packages, fetch the Java libraries, archive their classes
 	@$(RUN) spark_jobs.lake.jars sandbox/ivy.xml > /dev/null
 	@$(RUN) spark_jobs.jobs.archive_classes > /dev/null
 
-.venv/installed: requirements.lock | need-python need-java
+.venv/installed: requirements.lock | need-python
 	@uv=$$(command -v uv || true); \
 	if [ -z "$$uv" ]; then \
 	  uv=.tools/uv/bin/uv; \
@@ -108,6 +110,10 @@ status: need-venv ## show the components that `make up` started, and open alerts
 need-venv:
 	@[ -x .venv/bin/python ] || { \
 	  echo 'nothing runs: this checkout is not set up yet (make setup)' >&2; exit 3; }
+
+.PHONY: sql
+sql: .venv/installed ## open DuckDB's shell on the published marts, or print the rows of a query; QUERY='select …' [FORMAT=table|csv|json]
+	@$(RUN) spark_jobs.serving.sql $${QUERY:+--query="$$QUERY"} $${FORMAT:+--format="$$FORMAT"}
 
 .PHONY: ingest-reset
 ingest-reset: setup ## reset a queue whose topic was deleted and recreated; QUEUE=cluster/topic/broker/id

@@ -259,6 +259,19 @@ class Alerts(_Section):
     maintenance: list[MaintenanceWindow] = []
 
 
+class Serving(_Section):
+    """The DuckDB file below `home`/serving that each publication writes."""
+
+    copied_rows: int = Field(
+        default=1_000_000,
+        ge=0,
+        description="facts with more rows are not copied into the file: it reads their Parquet files in place",
+    )
+    keep_minutes: float = Field(
+        default=60, ge=0, description="a file that was superseded stays readable for so long"
+    )
+
+
 class TablePolicy(_Section):
     """What maintenance does to the tables that a pattern names; for each table the first row that matches counts."""
 
@@ -332,6 +345,7 @@ class Settings(BaseSettings):
     lineage: Lineage = Lineage()
     checks: Checks = Checks()
     alerts: Alerts = Field(default_factory=Alerts)
+    serving: Serving = Serving()
     maintenance: tuple[TablePolicy, ...] = Field(
         default=TABLE_POLICIES, description="rows given here stand before these"
     )

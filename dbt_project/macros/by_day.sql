@@ -15,7 +15,7 @@ select
   {%- for name in maxima %},
   max({{ name }}) as {{ name }}
   {%- endfor %}
-from {{ hourly }}
+from {{ rows_in_days_of('affected', hourly) }}
 group by {{ key }}, date(hour)
 {%- else -%}
 with hours as (
@@ -24,7 +24,7 @@ with hours as (
     in_hour.bucket,
     in_hour.cases,
     coalesce(in_hour.entry_index, 0) = 0 as is_first
-  from {{ hourly }} as hourly
+  from {{ rows_in_days_of('affected', hourly) }} as hourly
     lateral view outer posexplode(hourly.histogram) in_hour as entry_index, bucket, cases
 ),
 

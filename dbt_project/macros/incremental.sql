@@ -38,6 +38,12 @@
   {% if replaces_some_rows() %}(select * from {{ relation }} where {{ hour_is_in(set) }}){% else %}{{ relation }}{% endif %}
 {%- endmacro %}
 
+{# A relation: the rows of a table by hour on the days of the set. A full refresh computes all days from the hours, whatever
+   retention has dropped: a table by hour keeps its rows. #}
+{% macro rows_in_days_of(set, relation) -%}
+  {% if is_incremental_run() %}(select * from {{ relation }} where {{ day_is_in(set) }}){% else %}{{ relation }}{% endif %}
+{%- endmacro %}
+
 {# A relation: the rows of a table that belong to messages of the set. `message_key` is the message key of a row
    (macros/message_keys.sql). #}
 {% macro rows_of_messages(set, relation, message_key='msg_id') -%}
@@ -54,12 +60,12 @@
   {%- else %}{{ relation }}{% endif %}
 {%- endmacro %}
 
-{# The rows that a data test checks: those in the hours that the run has written, or all rows of a model without hours. #}
+{# The rows that a data test checks: those in the hours or days that the run has written, or all rows of a model without either. #}
 {% macro written_rows(model) -%}
-  {% set rows = rows_in_hours_of('affected', model) -%}
-  {% if execute and graph.nodes.values() | selectattr('name', 'equalto', model.identifier) | selectattr('columns.hour') | list %}
-  {{- rows }}
-  {%- else %}{{ model }}{% endif %}
+  {% set by_hour = rows_in_hours_of('affected', model) -%}
+  {% set by_day = '(select * from ' ~ model ~ ' where ' ~ date_is_in('affected') ~ ')' if is_incremental_run() else model -%}
+  {% set columns = (graph.nodes.values() | selectattr('name', 'equalto', model.identifier) | first).columns if execute else {} -%}
+  {{ by_hour if 'hour' in columns else by_day if 'day' in columns else model }}
 {%- endmacro %}
 
 {# A condition on a record: it was stored in an hour of the set. #}
@@ -99,6 +105,14 @@
   {%- if days -%}
   {% for day in days %}(hour >= timestamp '{{ day }}' and hour < timestamp '{{ day }}' + interval '1' day){{ ' or ' if not loop.last }}{% endfor %}
   {%- elif not is_refresh_after_retention() %}false{% endif -%}
+{%- endmacro %}
+
+{# A condition on `day` in an incremental run: the day has an hour of the set. #}
+{% macro date_is_in(set) -%}
+  {% set days = [] %}
+  {% for hour in hours_of(set) if hour[:10] not in days %}{% do days.append(hour[:10]) %}{% endfor %}
+  {%- if days -%}day in ({% for day in days %}date '{{ day }}'{{ ', ' if not loop.last }}{% endfor %})
+  {%- else %}false{% endif -%}
 {%- endmacro %}
 
 {# A condition: the column is in one of the ranges [from, to). #}

@@ -40,6 +40,7 @@ class Run:
         watermarks: per cluster, ms; those that the marts were built with.
         build: dbt's nodes (gate).
         branch: the branch that the marts were built on (gate).
+        serving_error: why the serving file could not be built (marts).
     """
 
     settings: Settings
@@ -48,6 +49,7 @@ class Run:
     watermarks: dict[str, int] | None = None
     build: Build | None = None
     branch: str | None = None
+    serving_error: str | None = None
 
     @cached_property
     def brokers(self) -> dict[str, ClusterAnswers]:

@@ -190,6 +190,22 @@ def slo_burn_ticket(run: Run) -> Iterator[Measured]:
     return _burning(run, "ticket")
 
 
+@check(
+    "marts",
+    "the serving file could not be built: {detail}",
+    kind="freshness",
+    stage="marts",
+    severity="warning",
+)
+def serving_file(run: Run) -> Iterator[Measured]:
+    """The serving file of the published marts could not be built.
+
+    Measured: 1 if the build failed, else 0. Readers without Spark then see an older publication.
+    """
+    failed = run.serving_error is not None
+    yield Measured(None, float(failed), run.serving_error or "it has the published marts")
+
+
 def _burning(run: Run, severity: str) -> Iterator[Measured]:
     for row in _rows(
         run,

@@ -28,7 +28,7 @@ from spark_jobs.erasure.tables import (
     rewritten_messages,
 )
 from spark_jobs.jobs.replay import replay_messages
-from spark_jobs.jobs.run import job_parser, run_job
+from spark_jobs.jobs.run import job_parser, report_failure, run_job
 from spark_jobs.lake import publish, tables
 from spark_jobs.lake.catalog import lake
 from spark_jobs.lake.offsets import read_offsets
@@ -38,6 +38,8 @@ from spark_jobs.mart_build import branches, report
 from spark_jobs.mart_build.build import build_and_publish, recover
 from spark_jobs.mart_build.inputs import Inputs, Published
 from spark_jobs.mart_build.lock import one_build
+from spark_jobs.serving import build as serving
+from spark_jobs.serving import files
 from spark_jobs.settings import Settings
 
 GROUPS_SHOWN = 20
@@ -115,6 +117,20 @@ def rebuild_marts(spark: SparkSession, settings: Settings, rule: Rule) -> bool:
     return built.passed
 
 
+def rebuild_serving_file(settings: Settings) -> None:
+    """Write a serving file without anything of the older ones, and remove those; if that fails, remove all of them."""
+    try:
+        if Published.of(settings):
+            serving.build(settings, from_scratch=True)
+    except Exception as error:
+        report_failure(error)
+        files.remove_all(settings)
+        _console.print(
+            "[bold yellow]warning[/]: no new serving file could be built, so all of them were removed, as they contain it. "
+            "The next publication of the marts builds a new one"
+        )
+
+
 def main(argv: list[str] | None = None) -> int:
     parser = job_parser(__doc__, with_dry_run=True)
     parser.add_argument("--cluster", required=True, help="name of the cluster in the tables")
@@ -146,6 +162,8 @@ def main(argv: list[str] | None = None) -> int:
     _console.print(f"removed {done.records} records from {done.messages} messages", highlight=False)
     with one_build(settings.home, "erase"):
         rebuilt = rebuild_marts(spark, settings, rule)
+        if rebuilt:
+            rebuild_serving_file(settings)
     if not rebuilt:
         _console.print("[bold red]not done[/]: the marts still contain it. Fix the build and run this again")
         return 1

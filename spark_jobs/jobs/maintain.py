@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from contextlib import nullcontext
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from spark_jobs.alerts import silences
 from spark_jobs.jobs.run import job_parser, raise_if_fatal, report_failure, run_job
@@ -15,6 +15,7 @@ from spark_jobs.lake.session import session
 from spark_jobs.maintenance import report
 from spark_jobs.maintenance.table import maintain_table, tables_of
 from spark_jobs.mart_build import publication
+from spark_jobs.serving import files
 from spark_jobs.settings import Settings
 
 # The checks that would fail because jobs wait for the pool slot that maintenance holds.
@@ -34,6 +35,7 @@ def main(argv: list[str] | None = None) -> int:
     if not args.dry_run and args.pool in (None, "lake_marts"):
         # A commit to a table of an unfinished publication would make it impossible to finish.
         publication.roll_forward(spark, lake(settings))
+        files.remove_superseded(settings, timedelta(minutes=settings.serving.keep_minutes))
     started, now, done, failed = time.monotonic(), datetime.now(UTC), [], False
     checks = [check for pool in WAITING if args.pool in (None, pool) for check in WAITING[pool]]
     with nullcontext() if args.dry_run else silences.maintenance_window(settings, checks, args.run_id):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
+import duckdb
 from pyiceberg.table import Table as Metadata
 from pyiceberg.table.snapshots import ancestors_of
 from pyspark.sql import SparkSession
@@ -12,6 +14,7 @@ from pyspark.sql import functions as F
 
 from spark_jobs.lake import catalog
 from spark_jobs.lake.publish import created_at
+from spark_jobs.serving.contents import needed_snapshots
 from spark_jobs.settings import CATALOG, Settings, TablePolicy
 
 MB = 1024 * 1024
@@ -55,7 +58,7 @@ def state_of(
         *_files(spark, table, policy),
         manifests=spark.table(f"{CATALOG}.{table}.manifests").count(),
         snapshots=len(metadata.metadata.snapshots),
-        to_expire=_expirable(metadata, policy, now),
+        to_expire=_expirable(metadata, policy, expire_before(settings, metadata, policy, now)),
         left_branches=tuple(
             name for name in metadata.refs() if is_left_behind(name, now - timedelta(days=policy.safe_days))
         ),
@@ -86,9 +89,21 @@ def _files(spark: SparkSession, table: str, policy: TablePolicy) -> tuple[int, i
     return sums[0], sums[1], sums[2], sums[3]
 
 
-def _expirable(metadata: Metadata, policy: TablePolicy, now: datetime) -> int:
-    """Number of snapshots that Iceberg would expire: older than the policy keeps, and not among the newest of a branch."""
-    oldest = (now - timedelta(days=policy.snapshots_days)).timestamp() * 1000
+def expire_before(settings: Settings, metadata: Metadata, policy: TablePolicy, now: datetime) -> datetime:
+    """The time before which snapshots are expired: that of the policy, but before all that a serving file shows."""
+    try:
+        needed = needed_snapshots(settings, ".".join(metadata.name()))
+    except duckdb.Error as error:
+        print(f"no snapshot is expired: a serving file cannot be read ({error})", file=sys.stderr, flush=True)
+        return datetime.fromtimestamp(0, UTC)
+    shown = [s.timestamp_ms / 1000 for s in metadata.metadata.snapshots if s.snapshot_id in needed]
+    times = [datetime.fromtimestamp(at, UTC) for at in shown]
+    return min([now - timedelta(days=policy.snapshots_days), *times])
+
+
+def _expirable(metadata: Metadata, policy: TablePolicy, before: datetime) -> int:
+    """Number of snapshots that Iceberg would expire: before a time, and not among the newest of a branch."""
+    oldest = before.timestamp() * 1000
     kept: set[int] = set()
     for ref in metadata.refs().values():
         history = ancestors_of(metadata.snapshot_by_id(ref.snapshot_id), metadata.metadata)

@@ -7,11 +7,11 @@ from datetime import datetime, timedelta
 
 from pyspark.sql import SparkSession
 
-from spark_jobs.lake import publish
+from spark_jobs.lake import catalog, publish
 from spark_jobs.maintenance import compaction, expiry
 from spark_jobs.maintenance.compaction import Compacted
 from spark_jobs.maintenance.retention import Dropped, drop_old_rows
-from spark_jobs.maintenance.state import State, state_of
+from spark_jobs.maintenance.state import State, expire_before, state_of
 from spark_jobs.settings import CATALOG, Settings, TablePolicy
 
 
@@ -105,6 +105,6 @@ def _manifests_due(state: State, policy: TablePolicy) -> int:
 def _expire(spark: SparkSession, settings: Settings, table: str, policy: TablePolicy, now: datetime) -> int:
     due = state_of(spark, settings, table, policy, now).to_expire
     if due:
-        older_than = now - timedelta(days=policy.snapshots_days)
+        older_than = expire_before(settings, catalog.lake(settings).load_table(table), policy, now)
         expiry.expire_snapshots(spark, table, older_than, policy.keep_snapshots)
     return due

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -38,11 +38,13 @@ class Published:
         change_seq_to: the last change_seq of events that was read.
         watermarks: cluster to its watermark, as sortable text.
         definitions: digest of the models and limits.
+        publication_id: the publication; it is no input of the marts, so comparisons ignore it.
     """
 
     change_seq_to: int
     watermarks: dict[str, str]
     definitions: str
+    publication_id: str = field(default="", compare=False)
 
     @classmethod
     def of(cls, settings: Settings) -> Published | None:
@@ -50,7 +52,12 @@ class Published:
         summary = trace_properties(settings, _ONE_OF_THE_MARTS, DEFINITIONS)
         if not summary:
             return None
-        return cls(int(summary[CHANGE_SEQ_TO]), json.loads(summary[WATERMARKS]), summary[DEFINITIONS])
+        return cls(
+            int(summary[CHANGE_SEQ_TO]),
+            json.loads(summary[WATERMARKS]),
+            summary[DEFINITIONS],
+            summary.get(PUBLICATION, ""),
+        )
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Column, Table
@@ -52,6 +54,10 @@ def published(built: Build, rows: dict[str, int], seconds: float) -> None:
         f"{len(rows)} marts published, {tests} tests passed or warned; dbt {built.seconds:.1f} s, "
         f"in total {seconds:.1f} s"
     )
+
+
+def serving(file: Path, seconds: float) -> None:
+    _console.print(f"serving file {file}: {seconds:.1f} s", soft_wrap=True)
 
 
 def tested(done: Build | None) -> None:

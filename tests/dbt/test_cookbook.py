@@ -1,4 +1,4 @@
-"""Every query of docs/cookbook.md runs and gives what stands below it.
+"""Every query of docs/cookbook.md gives the output below it, in DuckDB on the serving file and in Spark SQL.
 
 `make cookbook` sets TRACE_WRITE_COOKBOOK, and the outputs are written again.
 """
@@ -7,33 +7,67 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
+from decimal import Decimal
+from typing import Any
 
-from pyspark.sql import DataFrame
+import duckdb
+import pytest
 
+from spark_jobs.serving import files
+from spark_jobs.serving.build import build
+from spark_jobs.serving.contents import current_file
 from spark_jobs.settings import PROJECT
 
 COOKBOOK = PROJECT / "docs" / "cookbook.md"
-RECIPE = re.compile(r"```sql\n(.*?)```\n\n```text\n(.*?)```", re.DOTALL)
+# A query, one for Spark SQL if it needs another dialect, and the output of both.
+RECIPE = re.compile(
+    r"```sql\n(?P<query>.*?)```\n\n(?:In Spark SQL:\n\n```sql\n(?P<spark>.*?)```\n\n)?```text\n(?P<output>.*?)```",
+    re.DOTALL,
+)
 
 
-def shown(frame: DataFrame) -> str:
+@pytest.fixture
+def reader(marts, settings):
+    """DuckDB on the serving file, opened read-only as `make sql` does."""
+    build(settings)
+    with duckdb.connect(current_file(settings), read_only=True) as connection:
+        yield connection
+    files.remove_all(settings)
+
+
+def shown(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
     """The rows as a table of text, columns aligned."""
-    rows = [frame.columns, *([("" if v is None else str(v)) for v in row] for row in frame.collect())]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = ["  ".join(v.ljust(w) for v, w in zip(row, widths, strict=True)).rstrip() for row in rows]
+    cells = [list(columns), *([_text(value) for value in row] for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    lines = ["  ".join(v.ljust(w) for v, w in zip(row, widths, strict=True)).rstrip() for row in cells]
     return "\n".join([lines[0], "  ".join("-" * w for w in widths), *lines[1:]]) + "\n"
 
 
-def test_each_recipe(marts):
+def _text(value: Any) -> str:
+    if value is None:
+        return ""
+    return f"{value.normalize():f}" if isinstance(value, Decimal) else str(value)
+
+
+def test_each_recipe(marts, reader):
     text = COOKBOOK.read_text()
-    recipes = RECIPE.findall(text)
+    recipes = list(RECIPE.finditer(text))
     assert len(recipes) == text.count("\n## ") >= 15
-    found = [shown(marts.sql(query)) for query, _ in recipes]
+    outputs = []
+    for recipe in recipes:
+        found = reader.execute(recipe["query"])
+        in_duckdb = shown([column[0] for column in found.description], found.fetchall())
+        frame = marts.sql(recipe["spark"] or recipe["query"])
+        assert shown(frame.columns, frame.collect()) == in_duckdb, recipe["query"]
+        outputs.append(in_duckdb)
     if os.environ.get("TRACE_WRITE_COOKBOOK"):
-        outputs = iter(found)
+        written = iter(outputs)
         COOKBOOK.write_text(
-            RECIPE.sub(lambda recipe: f"```sql\n{recipe[1]}```\n\n```text\n{next(outputs)}```", text)
+            RECIPE.sub(
+                lambda old: old[0].replace(f"```text\n{old['output']}", f"```text\n{next(written)}"), text
+            )
         )
         return
-    for (query, output), now in zip(recipes, found, strict=True):
-        assert now == output, query
+    for recipe, output in zip(recipes, outputs, strict=True):
+        assert recipe["output"] == output, recipe["query"]

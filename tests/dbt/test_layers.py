@@ -54,7 +54,7 @@ def layer(manifest: Manifest, key: str) -> str:
 
 
 def reads_beside_its_layer(manifest: Manifest) -> Iterator[str]:
-    """Models that read what their layer may not. A view of days reads the mart of hours that it is named after."""
+    """Models that read what their layer may not. A mart by day reads the mart by hour that it is named after."""
     for key, node in nodes(manifest, "model").items():
         for read in node["depends_on"]["nodes"]:
             of_hours = layer(manifest, read) == "mart" and node["name"] == f"{read.rpartition('.')[2]}_daily"

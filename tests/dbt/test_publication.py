@@ -40,16 +40,16 @@ def pages() -> list[dict]:
 
 
 def audited() -> list[str]:
-    """The models that are tables: all marts but the views, and what the runs keep for the next one."""
+    """The models that are tables: all marts, and what the runs keep for the next one."""
     marts = (DBT_PROJECT / "models" / "marts").rglob("*.sql")
     kept = [
         file
         for folder in ("intermediate", "incremental")
         for file in (DBT_PROJECT / "models" / folder).rglob("*.sql")
     ]
-    return [
-        f"marts.{file.stem}" for file in marts if "materialized='stable_view'" not in file.read_text()
-    ] + [f"intermediate.{file.stem}" for file in kept if "materialized='audited_table'" in file.read_text()]
+    return [f"marts.{file.stem}" for file in marts] + [
+        f"intermediate.{file.stem}" for file in kept if "materialized='audited_table'" in file.read_text()
+    ]
 
 
 def only_main_is_left(catalog) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import random
+from collections import Counter
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import groupby
@@ -172,6 +173,7 @@ def built(empty_lake, catalog, settings, state) -> Built:
             record_gaps(spark, histories)
         inputs = build(spark, catalog, settings, state)
         assert inputs.change_seq_from == (None if number == 1 else number - 1)
+    build(spark, catalog, settings, state)  # no hour is affected, so no row changes
     in_batches = contents(spark, catalog)
     build(spark, catalog, settings, state, full_refresh=True)
     full_refresh = contents(spark, catalog)
@@ -195,7 +197,9 @@ def test_batches_equal_a_full_refresh(built):
 def test_a_full_refresh_keeps_the_rows_whose_records_retention_has_dropped(built):
     assert built.dropped > 10 * len(built.histories)
     different = {
-        table: set(rows) ^ set(built.full_refresh[table]) for table, rows in built.after_retention.items()
+        table: (Counter(rows) - Counter(before)) + (Counter(before) - Counter(rows))
+        for table, rows in built.after_retention.items()
+        for before in [built.full_refresh[table]]
     }
     assert {table: sorted(rows)[:5] for table, rows in different.items() if rows} == {}
 

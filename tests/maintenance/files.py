@@ -6,6 +6,7 @@ import io
 import zlib
 from pathlib import Path
 
+import duckdb
 import pyarrow.parquet as pq
 
 
@@ -26,6 +27,8 @@ def plain(file: Path) -> bytes:
         return content + b"".join(map(_bytes, columns.values()))
     if content.startswith(b"Obj\x01"):
         return content + _avro(content)
+    if content[8:12] == b"DUCK":
+        return content + _duckdb(file)
     if file.suffixes[-2:] == [".gz", ".metadata.json"] or content.startswith(b"\x1f\x8b"):
         return zlib.decompress(content, wbits=31)
     return content
@@ -39,6 +42,16 @@ def _bytes(value: object) -> bytes:
     if isinstance(value, dict):
         return _bytes(list(value.items()))
     return str(value).encode()
+
+
+def _duckdb(file: Path) -> bytes:
+    """The rows of all tables, and the views."""
+    with duckdb.connect(file, read_only=True) as reader:
+        views = reader.execute("select sql from duckdb_views() where not internal").fetchall()
+        tables = reader.execute("select schema_name || '.' || table_name from duckdb_tables()").fetchall()
+        return _bytes(views) + b"".join(
+            _bytes(reader.execute(f"from {table}").fetchall()) for (table,) in tables
+        )
 
 
 def _avro(content: bytes) -> bytes:

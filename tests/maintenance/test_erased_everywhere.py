@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+import duckdb
 import pytest
 
 from spark_jobs.jobs import erase, marts
 from spark_jobs.jobs.merge import merge_all
 from spark_jobs.lake import tables
 from spark_jobs.maintenance.retention import drop_old_rows
+from spark_jobs.serving import files
 from spark_jobs.settings import TablePolicy
 from tests.maintenance.files import holding
 from tests.spark.stored import messages, planned, write
@@ -46,6 +48,7 @@ def test_no_file_holds_it(built, settings):
         "warehouse/events/",
         "warehouse/marts/fct_sends/",
         "warehouse/marts/fct_messages/",
+        "serving/",
     ):
         assert any(file.startswith(part) for file in before), part
     arguments = ["--cluster", "c", "--msg-id", TEXT]
@@ -53,10 +56,26 @@ def test_no_file_holds_it(built, settings):
     assert holding(settings.home, TEXT) == before
     assert erase.main([*arguments, "--yes"]) == 0
     assert holding(settings.home, TEXT) == []
+    assert files.retained(settings) == [files.current(settings)], "older serving files are gone"
+    with duckdb.connect(files.current(settings), read_only=True) as reader:
+        assert reader.execute("select msg_id from lake.marts.fct_messages").fetchall() == [("OTHER0001",)]
     assert {row.msg_id for row in built.table("lake.marts.fct_messages").collect()} == {"OTHER0001"}
     assert built.table(tables.RAW.full_name).count() == 2
     assert built.table(tables.ERASURES.full_name).where("completed_at is null").isEmpty()
     assert marts.main([]) == 0, "the next build goes on from main"
+
+
+def test_without_a_new_serving_file_there_is_none(built, settings, monkeypatch, capsys):
+    """A file that cannot be built again would keep what was erased."""
+    assert files.retained(settings)
+
+    def fails(*_, **__):
+        raise OSError("disk quota exceeded")
+
+    monkeypatch.setattr(erase.serving, "build", fails)
+    erase.rebuild_serving_file(settings)
+    assert files.retained(settings) == []
+    assert "all of them were removed" in capsys.readouterr().err
 
 
 NEXT_DAY = 10  # the offset from which the queue of `stored` is in the next day

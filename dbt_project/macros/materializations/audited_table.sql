@@ -7,6 +7,7 @@
    - `message`: the rows of the messages of `set`; config `message_key` is the message key of a row, msg_id by default;
    - `hour`: the rows of the hours of `set`;
    - `hour_of_records`: as `hour`, but only hours whose records events still holds;
+   - `day`: the rows of the days that have an hour of `set`, in a table by day; a full refresh writes all rows;
    - `nothing`: rows are only added;
    - not set: all rows, for tables that stay small whatever the history. #}
 {% materialization audited_table, adapter='spark' %}
@@ -16,6 +17,8 @@
 
   {% do get_assert_columns_equivalent(sql) %}
   {% if existing_relation is none %}
+    {# Daily marts were views in version 0.1. #}
+    {% do run_query('drop view if exists ' ~ target_relation) %}
     {% call statement('create') -%}
       {{ create_audited_table(target_relation) }}
     {%- endcall %}
@@ -26,8 +29,10 @@
   {% endif %}
 
   {% set columns = columns_of(target_relation) | join(', ') %}
+  {% set replaces = config.get('replaces') if replaces_some_rows() else none %}
+  {% set replaces = none if replaces == 'day' and not is_incremental_run() else replaces %}
   {% call statement('main') -%}
-    {{ replace_rows(target_relation, columns, sql, config.get('replaces') if replaces_some_rows() else none) }}
+    {{ replace_rows(target_relation, columns, sql, replaces) }}
   {%- endcall %}
 
   {{ run_hooks(post_hooks) }}
@@ -47,6 +52,8 @@
       {{ hour_is_in(set) }}
       and not {{ is_message_of(set, config.get('message_key', 'msg_id')) }}
     union all
+  {%- elif replaces == 'day' %}
+    insert into {{ relation }} replace where {{ date_is_in(set) }}
   {%- elif replaces in ('hour', 'hour_of_records') %}
     {%- set replaced %}({{ day_is_in(set) }}){{ ' and ' ~ is_retained('hour') if replaces == 'hour_of_records' }}{% endset %}
     insert into {{ relation }} replace where {{ replaced }}
@@ -61,6 +68,8 @@
     from (
       {{ sql }}
     )
+    {#- A row of another day would be added to those that the day has. -#}
+    {%- if replaces == 'day' %} where {{ date_is_in(set) }}{% endif %}
 {% endmacro %}
 
 {% macro create_audited_table(relation) %}

@@ -1,5 +1,5 @@
 -- One row per client, side and day: (cluster, client, side, day).
-{{ config(materialized='stable_view') }}
+{{ config(partition_by='day', replaces='day') }}
 
 {{ by_day(
   ref('clock_skew'),

@@ -1,5 +1,5 @@
 -- One row per reason, client and day: (cluster, client, day, reason_class, reason), with the sample of the first hour.
-{{ config(materialized='stable_view') }}
+{{ config(partition_by='day', replaces='day') }}
 select
   cluster,
   client,
@@ -11,5 +11,5 @@ select
   min(first_stored_at) as first_stored_at,
   max(last_stored_at) as last_stored_at,
   min_by(sample, hour) as sample
-from {{ ref('invalid_records') }}
+from {{ rows_in_days_of('affected', ref('invalid_records')) }}
 group by cluster, client, date(hour), reason_class, reason, is_unknown_layout

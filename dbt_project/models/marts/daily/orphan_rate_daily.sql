@@ -1,5 +1,5 @@
 -- One row per topic, expected group and day: (cluster, topic, expected_group, day).
-{{ config(materialized='stable_view') }}
+{{ config(partition_by='day', replaces='day') }}
 
 {{ by_day(
   ref('orphan_rate'),

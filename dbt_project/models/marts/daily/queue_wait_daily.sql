@@ -1,5 +1,5 @@
 -- One row per consumer group, topic and day: (cluster, consumer_group, topic, day).
-{{ config(materialized='stable_view') }}
+{{ config(partition_by='day', replaces='day') }}
 
 {{ by_day(
   ref('queue_wait'),

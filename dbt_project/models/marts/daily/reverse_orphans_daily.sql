@@ -1,5 +1,5 @@
 -- One row per consumer group and day: (cluster, consumer_group, day).
-{{ config(materialized='stable_view') }}
+{{ config(partition_by='day', replaces='day') }}
 
 {{ by_day(
   ref('reverse_orphans'),

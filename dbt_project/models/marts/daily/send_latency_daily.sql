@@ -1,5 +1,5 @@
 -- One row per topic, producer group and day: (cluster, topic, producer_group, day).
-{{ config(materialized='stable_view') }}
+{{ config(partition_by='day', replaces='day') }}
 
 {{ by_day(
   ref('send_latency'),

@@ -1,5 +1,5 @@
 -- One row per client host and day: (cluster, client_host, day), the loss estimated from the sums of the hours.
-{{ config(materialized='stable_view') }}
+{{ config(partition_by='day', replaces='day') }}
 with days as (
   {{ by_day(
     ref('trace_completeness'),

@@ -1,0 +1,245 @@
+"""Build the serving file of the published marts: it starts as a copy of the current one, and only what changed is written."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import duckdb
+from pyiceberg.catalog import Catalog
+from pyiceberg.table import Table
+from pyiceberg.table.snapshots import Snapshot, ancestors_of
+
+from spark_jobs.lake.catalog import lake
+from spark_jobs.lake.offsets import CHANGE_SEQ
+from spark_jobs.lake.tables import EVENTS, RAW
+from spark_jobs.mart_build.inputs import Published
+from spark_jobs.serving import files, in_place
+from spark_jobs.serving.contents import FORMAT, Contents
+from spark_jobs.serving.copied import copy
+from spark_jobs.serving.snapshots import total_rows
+from spark_jobs.settings import Settings
+
+# The tables of these namespaces are copied; facts and ops only if they are not too large.
+_COPIED = ("marts", "ops")
+# These are always read in place: the records, and the indexes of the look-up.
+_IN_PLACE = (RAW.name, EVENTS.name, "intermediate.int_message_hours", "intermediate.int_identifier_hours")
+_FUNCTIONS = Path(__file__).with_name("functions.sql")
+# The JVM of the job has its own memory.
+_MEMORY = "1GB"
+# Times are UTC.
+_TABLES = """
+create schema if not exists marts;
+create schema if not exists ops;
+create schema if not exists events;
+create schema if not exists raw;
+create schema if not exists intermediate;
+create schema if not exists serving;
+create or replace table serving.publications (
+  publication_id varchar, change_seq_to bigint, built_at timestamp, format varchar, warehouse varchar
+);
+create or replace table serving.watermarks (cluster varchar, complete_to timestamp);
+create table if not exists serving.relations (
+  table_name varchar, snapshot_id bigint, row_count bigint, columns varchar, is_copied boolean
+);
+create table if not exists serving.files (
+  table_name varchar, partition_from timestamp, partition_to timestamp, path varchar, row_count bigint
+);
+"""
+
+
+@dataclass(frozen=True)
+class Built:
+    """A serving file, and what was written into it.
+
+    Attributes:
+        file: its path.
+        rows: rows that were inserted, by table that changed; for a table that is read in place, files that were added.
+        seconds: the time that it took.
+    """
+
+    file: Path
+    rows: dict[str, int]
+    seconds: float
+
+
+def build(settings: Settings, from_scratch: bool = False) -> Built:
+    """Build the file of the marts that are published now, switch to it, and remove files that were superseded long ago.
+
+    The caller holds the lock of the builds (`mart_build.lock`), so no other publication starts meanwhile.
+
+    Args:
+        settings: the lake, and which tables are too large to copy.
+        from_scratch: for an erasure: write everything again, as free pages of the current file may have deleted rows,
+            and remove all older files at once.
+
+    Raises:
+        ValueError: nothing is published yet, or a table cannot be read from a local disk.
+    """
+    started = time.monotonic()
+    published = Published.of(settings)
+    if published is None:
+        raise ValueError("no marts are published yet: run `make run`, or wait for trace_marts")
+    catalog = lake(settings)
+    before = None if from_scratch else files.current(settings)
+    try:
+        file, written = _publish(settings, catalog, published, before)
+    except Exception:
+        if before is None:
+            raise
+        # The current file may be damaged, of another version, or of a lake that was moved.
+        file, written = _publish(settings, catalog, published, None)
+    files.remove_superseded(settings, timedelta(minutes=0 if from_scratch else settings.serving.keep_minutes))
+    return Built(file, written, time.monotonic() - started)
+
+
+def _publish(
+    settings: Settings, catalog: Catalog, published: Published, before: Path | None
+) -> tuple[Path, dict[str, int]]:
+    target = files.start(settings)
+    try:
+        if before:
+            shutil.copyfile(before, target)
+        written = _write(settings, catalog, published, target)
+        return files.publish(settings, target), written
+    except BaseException:
+        files.discard(target)
+        raise
+
+
+def _write(settings: Settings, catalog: Catalog, published: Published, target: Path) -> dict[str, int]:
+    written = {}
+    with duckdb.connect(target) as connection:
+        connection.execute(
+            f"set TimeZone = 'UTC'; set memory_limit = '{_MEMORY}'; set preserve_insertion_order = false"
+        )
+        known = _known(connection, settings.warehouse)
+        connection.begin()
+        connection.execute(_TABLES)
+        connection.execute(_FUNCTIONS.read_text())
+        tables = _tables(catalog)
+        for name in known.keys() - tables.keys():
+            _drop(connection, known[name])
+        for name, table in tables.items():
+            snapshot = _snapshot(table, published)
+            is_copied = _is_copied(settings, name, table, total_rows(snapshot))
+            rows = _update(connection, table, snapshot, known.get(name), is_copied)
+            if rows is not None:
+                written[name] = rows
+        _describe(connection, published, settings.warehouse)
+        connection.commit()
+        # The close would write it too, but hides an error such as a full disk.
+        connection.execute("checkpoint")
+    if (log := target.with_name(f"{target.name}.wal")).exists():
+        raise RuntimeError(f"{log} is left: DuckDB could not write all of the serving file")
+    return written
+
+
+def _is_copied(settings: Settings, name: str, table: Table, rows: int) -> bool:
+    """Whether a table is copied. Marts by hour and day always are: they grow with names and hours, not with messages."""
+    if name in _IN_PLACE:
+        return False
+    is_fact = any(field.name == "hour" for field in table.spec().fields)
+    return rows <= settings.serving.copied_rows or (name.startswith("marts.") and not is_fact)
+
+
+@dataclass(frozen=True)
+class _Relation:
+    """A row of `serving.relations`."""
+
+    table_name: str
+    snapshot_id: int | None
+    row_count: int
+    columns: str
+    is_copied: bool
+
+
+def _known(connection: duckdb.DuckDBPyConnection, warehouse: str) -> dict[str, _Relation]:
+    """The relations of the file that this one is a copy of, by table.
+
+    Raises:
+        duckdb.Error: the copy cannot be used.
+    """
+    if not connection.execute("select true from duckdb_tables() limit 1").fetchone():
+        return {}
+    contents = Contents.of(connection)
+    if (contents.format, contents.warehouse) != (FORMAT, warehouse):
+        raise duckdb.Error("the serving file has another format, or reads another lake")
+    rows = connection.execute("select * from serving.relations").fetchall()
+    return {row[0]: _Relation(*row) for row in rows}
+
+
+def _tables(catalog: Catalog) -> dict[str, Table]:
+    names = {".".join(name) for namespace in _COPIED for name in catalog.list_tables(namespace)}
+    names |= {name for name in _IN_PLACE if catalog.table_exists(name)}
+    return {name: catalog.load_table(name) for name in sorted(names)}
+
+
+def _snapshot(table: Table, published: Published) -> Snapshot | None:
+    """The snapshot to show: of events, the newest one without later records than the publication; else main."""
+    current = table.current_snapshot()
+    if ".".join(table.name()) != EVENTS.name:
+        return current
+    newest = None
+    for snapshot in ancestors_of(current, table.metadata):
+        newest = newest or snapshot
+        # A snapshot without a change_seq (rewritten manifests) has the records of the snapshot before.
+        change_seq = snapshot.summary.additional_properties.get(CHANGE_SEQ) if snapshot.summary else None
+        if change_seq and int(change_seq) > published.change_seq_to:
+            newest = None
+        elif change_seq:
+            return newest
+    raise ValueError(
+        f"{EVENTS.full_name} has no snapshot up to change_seq {published.change_seq_to}: it was expired. "
+        "The next publication builds the serving file"
+    )
+
+
+def _update(
+    connection: duckdb.DuckDBPyConnection,
+    table: Table,
+    snapshot: Snapshot | None,
+    known: _Relation | None,
+    is_copied: bool,
+) -> int | None:
+    """Make a relation equal to a snapshot; return the rows or files that were added, None if it was equal."""
+    name = ".".join(table.name())
+    columns = ", ".join(f"{field.name} {field.field_type}" for field in table.schema().fields)
+    new = _Relation(
+        name, snapshot.snapshot_id if snapshot else None, total_rows(snapshot), columns, is_copied
+    )
+    if known == new:
+        return None
+    older = None
+    if known and (known.columns, known.is_copied) == (columns, is_copied) and known.snapshot_id:
+        older = table.snapshot_by_id(known.snapshot_id)
+    if known and older is None:
+        _drop(connection, known)
+    added = (copy if is_copied else in_place.point_to)(connection, table, older, snapshot)
+    connection.execute("delete from serving.relations where table_name = ?", [name])
+    connection.execute(
+        "insert into serving.relations values (?, ?, ?, ?, ?)",
+        [new.table_name, new.snapshot_id, new.row_count, new.columns, new.is_copied],
+    )
+    return added
+
+
+def _drop(connection: duckdb.DuckDBPyConnection, relation: _Relation) -> None:
+    if relation.is_copied:
+        connection.execute(f"drop table if exists {relation.table_name}")
+    else:
+        in_place.drop(connection, relation.table_name)
+    connection.execute("delete from serving.relations where table_name = ?", [relation.table_name])
+
+
+def _describe(connection: duckdb.DuckDBPyConnection, published: Published, warehouse: str) -> None:
+    now = datetime.now(UTC).replace(tzinfo=None)
+    connection.execute(
+        "insert into serving.publications values (?, ?, ?, ?, ?)",
+        [published.publication_id, published.change_seq_to, now, FORMAT, warehouse],
+    )
+    for cluster, complete_to in published.watermarks.items():
+        connection.execute("insert into serving.watermarks values (?, ?)", [cluster, complete_to])

@@ -1,0 +1,91 @@
+"""DuckDB queries that read the Parquet files of an Iceberg table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from pyiceberg.manifest import DataFile
+from pyiceberg.table import Table
+from pyiceberg.types import (
+    BinaryType,
+    BooleanType,
+    DateType,
+    DoubleType,
+    FloatType,
+    IcebergType,
+    IntegerType,
+    ListType,
+    LongType,
+    MapType,
+    StringType,
+    TimestamptzType,
+)
+
+_TYPES: dict[type[IcebergType], str] = {
+    BooleanType: "BOOLEAN",
+    IntegerType: "INTEGER",
+    LongType: "BIGINT",
+    FloatType: "FLOAT",
+    DoubleType: "DOUBLE",
+    DateType: "DATE",
+    TimestamptzType: "TIMESTAMP WITH TIME ZONE",
+    StringType: "VARCHAR",
+    BinaryType: "BLOB",
+}
+
+
+def local_path(file: DataFile) -> str:
+    """The path of a data file.
+
+    Raises:
+        ValueError: it is not on a local disk, or DuckDB would take it for a pattern.
+    """
+    if urlsplit(file.file_path).scheme not in ("", "file"):
+        raise ValueError(f"{file.file_path} is not on a local disk: the serving file cannot read it")
+    # Not the path of the URL: Iceberg quotes nothing in it.
+    path = str(Path("/", file.file_path.removeprefix("file:")))
+    if any(character in path for character in "*?["):
+        raise ValueError(f"{path}: DuckDB reads no path with *, ? or [. Use another folder for TRACE_HOME")
+    return path
+
+
+def rows_of(table: Table, paths: Iterable[str]) -> str:
+    """A query of files. Columns are found by Iceberg's field ids; one that an older file lacks is NULL."""
+    listed = ", ".join(_text(path) for path in paths)
+    fields = ", ".join(
+        f"{f.field_id}: {{name: {_text(f.name)}, type: {_text(_type(f.field_type))}, default_value: NULL}}"
+        for f in table.schema().fields
+    )
+    return f"select {_utc_columns(table)} from read_parquet([{listed}], schema = map {{{fields}}})"
+
+
+def no_rows(table: Table) -> str:
+    """A query without rows, for a table without files."""
+    empty = ", ".join(f'null::{_type(f.field_type)} as "{f.name}"' for f in table.schema().fields)
+    return f"select {_utc_columns(table)} from (select {empty}) where false"
+
+
+def _utc_columns(table: Table) -> str:
+    """All columns for a DuckDB query; times without a zone, in UTC, so that they do not depend on the reader's zone."""
+    return ", ".join(
+        f'"{f.name}" at time zone \'UTC\' as "{f.name}"'
+        if isinstance(f.field_type, TimestamptzType)
+        else f'"{f.name}"'
+        for f in table.schema().fields
+    )
+
+
+def _type(of: IcebergType) -> str:
+    if isinstance(of, MapType):
+        return f"MAP({_type(of.key_type)}, {_type(of.value_type)})"
+    if isinstance(of, ListType):
+        return f"{_type(of.element_type)}[]"
+    if type(of) not in _TYPES:
+        raise ValueError(f"the serving file does not know the type {of}")
+    return _TYPES[type(of)]
+
+
+def _text(value: str) -> str:
+    return "'" + value.replace("'", "''") + "'"
