@@ -50,14 +50,14 @@ def start(settings: Settings) -> Path:
 
 
 def discard(file: Path) -> None:
-    """Remove a file of `start` that is not published."""
-    shutil.rmtree(file.parent)
+    """Remove a file of `start` that is not published; what cannot be removed now, the next `start` removes."""
+    shutil.rmtree(file.parent, ignore_errors=True)
 
 
 def publish(settings: Settings, file: Path) -> Path:
     """Make a file of `start` read-only, and switch to it; return its new path."""
     root = folder(settings)
-    file.chmod(0o444)
+    file.chmod(file.stat().st_mode & 0o555)
     name = _name(current(settings))
     file.parent.rename(root / name)
     link = root / f"{_UNFINISHED}{_CURRENT}"
