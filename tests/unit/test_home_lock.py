@@ -26,7 +26,7 @@ from deploy import child_process
 from deploy.home_lock import used_by
 
 with used_by("make run", Path(sys.argv[1])) as lock:
-    child = child_process.spawn(["sh", "-c", "trap '' TERM; sleep 600"], pass_fds=(lock.fileno(),))
+    child = child_process.spawn(["sh", "-c", "trap '' TERM; echo ready; sleep 600"], pass_fds=(lock.fileno(),))
     print(child.pid, flush=True)
     time.sleep(600)
 """
@@ -45,7 +45,9 @@ def hold(tmp_path) -> Iterator[Callable[[], tuple[subprocess.Popen, int]]]:
             stdout=subprocess.PIPE,
             text=True,
         )
-        started.append((process, int(process.stdout.readline())))
+        # The child's `ready` and its pid, in any order.
+        said = {process.stdout.readline().strip() for _ in range(2)}
+        started.append((process, int((said - {"ready"}).pop())))
         return started[-1]
 
     yield start
