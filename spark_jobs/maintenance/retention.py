@@ -56,7 +56,9 @@ def drop_old_rows(
     before = midnight - timedelta(days=policy.retention_days)
     table = next(table for table in ALL if table.name == name)
     head = catalog.head(settings, table)
-    old = f"{policy.retention_column} < timestamp '{before}'"
+    # Without the first condition, Iceberg's delete of whole files takes a partition of NULL for one that is older.
+    column = policy.retention_column
+    old = f"{column} is not null and {column} < timestamp '{before}'"
     rows = spark.table(table.full_name).where(old).count()
     if head is None or not rows:
         return None

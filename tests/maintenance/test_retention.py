@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from pyspark.sql import functions as F
 
 from spark_jobs.jobs.merge import merge_all
 from spark_jobs.jobs.replay import replay_all
@@ -27,6 +28,16 @@ def dropped(spark, settings, table: tables.Table, dry_run: bool = False) -> Drop
 
 def offsets(spark, table: tables.Table) -> set[int]:
     return {row.queue_offset for row in spark.table(table.full_name).collect()}
+
+
+def test_messages_without_a_store_time_are_kept(lake, settings):
+    """Those that could not be parsed; their partition is NULL."""
+    without_time = F.when(F.col("queue_offset") != 5, F.col("store_time"))
+    write(lake, settings, messages(lake, 0, 20).withColumn("store_time", without_time), planned(0, 20), "run")
+    merge_all(lake, settings, "run")
+    for table, rows in ((tables.RAW, 9), (tables.EVENTS, 18)):
+        assert dropped(lake, settings, table) == Dropped(MIDNIGHT, rows)
+        assert offsets(lake, table) == {5, *range(10, 20)}
 
 
 def test_whole_days_are_dropped_and_the_committed_offsets_stay(lake, settings, capfd):
