@@ -1,4 +1,4 @@
-"""Checks of the marts that were just published: the health of the messaging of each cluster.
+"""Checks of the marts that were just published: the health of the messaging of each cluster, and the serving file.
 
 Rates cover the last `window_hours` before the cluster's watermark.
 """

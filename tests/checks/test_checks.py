@@ -25,7 +25,7 @@ from spark_jobs.mart_build.dbt import Build, Node
 from spark_jobs.mart_build.inputs import Inputs
 from spark_jobs.settings import Checks, Settings
 from tests.checks.world import NOW, SICK, WELL, add, ms
-from tests.rocketmq.test_lag import CASES as AT_A_BROKER
+from tests.rocketmq.test_lag import CASES as BROKERS
 
 BRANCH = "build_smaller"
 SECTIONS = ["What the alert means", "Impact", "Diagnose", "Mitigate", "When to silence"]
@@ -75,11 +75,11 @@ CASES = {
 # These judge the lake as a whole: they are made twice, see below.
 SILENCE = {"ingest_silent", "marts_silent"}
 # The marts job says whether it failed; see tests/dbt/test_serving.py.
-OF_THE_JOB = {"serving_file"}
+MARTS_JOB = {"serving_file"}
 # Airflow and the watchdog report these themselves; see test_watchdog.py.
-TOLD = {"watchdog", "task_failed"}
+AIRFLOW = {"watchdog", "task_failed"}
 # Of the machine, not of a cluster; see test_installation_alerts.py.
-OF_THE_MACHINE = {"disk_space", "airflow_component", "watchdog_silent"}
+INSTALLATION = {"disk_space", "airflow_component", "watchdog_silent"}
 
 
 def node(name: str, status: str, failures: int = 0) -> Node:
@@ -172,7 +172,7 @@ def test_marts_that_a_build_would_not_change_are_not_silent(result, watched):
 
 
 def test_every_check_has_a_case():
-    covered = {*CASES, *SILENCE, *OF_THE_JOB, *TOLD, *OF_THE_MACHINE, *AT_A_BROKER}
+    covered = {*CASES, *SILENCE, *MARTS_JOB, *AIRFLOW, *INSTALLATION, *BROKERS}
     assert covered == set(BY_NAME)
     print(f"\n{len(covered)} of {len(CHECKS)} checks: 100 %")
 
