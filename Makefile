@@ -13,6 +13,7 @@ $(foreach name,$(.VARIABLES),$(if $(findstring command line,$(origin $(name))),$
 override UV_VERSION := 0.13.8
 override RUN := .venv/bin/python -m
 override CLUSTER_GIVEN := $(filter-out undefined,$(origin CLUSTER))
+override TOPIC_GIVEN := $(filter-out undefined,$(origin TOPIC))
 override export PYTHONPATH := $(CURDIR)
 
 export TRACE_HOME ?= $(CURDIR)/var
@@ -29,6 +30,10 @@ export FROM_OFFSET ?=
 export TO_OFFSET ?=
 export KEY ?=
 export QUERY ?=
+export ID ?=
+export STATE ?=
+export MIN_MS ?=
+export RAW ?=
 export FORMAT ?=
 export GROUP ?=
 export MSG_ID ?=
@@ -114,6 +119,18 @@ need-venv:
 .PHONY: sql
 sql: .venv/installed ## open DuckDB's shell on the published marts, or print the rows of a query; QUERY='select …' [FORMAT=table|csv|json]
 	@$(RUN) spark_jobs.serving.sql $${QUERY:+--query="$$QUERY"} $${FORMAT:+--format="$$FORMAT"}
+
+.PHONY: message
+message: .venv/installed ## print the life of a message; ID=… (of client, broker or transaction) or KEY=… [CLUSTER=…] [RAW=1: its records] [FORMAT=text|json]
+	@[ -n "$$ID$$KEY" ] || { echo "ID or KEY is missing: make message ID=7F000001…, make message KEY=order-1" >&2; exit 2; }
+	@$(RUN) spark_jobs.lookup.command message $${ID:+--id="$$ID"} $${KEY:+--key="$$KEY"} $${RAW:+--records} \
+	  $(if $(CLUSTER_GIVEN),--cluster="$$CLUSTER") $${FORMAT:+--format="$$FORMAT"}
+
+.PHONY: search
+search: .venv/installed ## list messages; [TOPIC=…] [GROUP=…] [STATE=orphaned] [FROM=…] [TO=…] (UTC) [MIN_MS=…] [CLUSTER=…] [FORMAT=text|json]
+	@$(RUN) spark_jobs.lookup.command search $(if $(TOPIC_GIVEN),--topic="$$TOPIC") $${GROUP:+--group="$$GROUP"} \
+	  $${STATE:+--state="$$STATE"} $${FROM:+--start="$$FROM"} $${TO:+--end="$$TO"} $${MIN_MS:+--min-ms="$$MIN_MS"} \
+	  $(if $(CLUSTER_GIVEN),--cluster="$$CLUSTER") $${FORMAT:+--format="$$FORMAT"}
 
 .PHONY: ingest-reset
 ingest-reset: setup ## reset a queue whose topic was deleted and recreated; QUEUE=cluster/topic/broker/id

@@ -38,6 +38,7 @@ from spark_jobs.settings_error import SettingsError
 PROJECT = Path(__file__).resolve().parent.parent
 DEFAULT_TRACE_TOPIC = "RMQ_SYS_TRACE_TOPIC"
 CATALOG = "lake"  # name of the Iceberg catalog
+TRACE_URL_NAMES = ("cluster", "topic", "msg_id", "key", "published_ms")  # placeholders of lookup.trace_url
 
 
 class _Section(BaseModel):
@@ -272,6 +273,32 @@ class Serving(_Section):
     )
 
 
+class Lookup(_Section):
+    """The look-up of a message: `make message`, and the page in Airflow."""
+
+    trace_url: str | None = Field(
+        default=None,
+        description="link to the trace of an APM such as SkyWalking or Jaeger, with the placeholders {cluster}, {topic}, "
+        "{msg_id}, {key} (the first user key) and {published_ms}; such as "
+        "http://jaeger:16686/search?service=orders&tags=%7B%22messaging.message.id%22%3A%22{msg_id}%22%7D",
+    )
+
+    @field_validator("trace_url")
+    @classmethod
+    def _is_a_template(cls, value: str | None) -> str | None:
+        if value is None:
+            return None
+        if not value.startswith(("http://", "https://")):
+            raise ValueError("trace_url is not an http:// or https:// address")
+        names = dict.fromkeys(TRACE_URL_NAMES, "")
+        try:
+            value.format(**names)
+        except (KeyError, IndexError, ValueError) as error:
+            known = ", ".join(f"{{{name}}}" for name in names)
+            raise ValueError(f"trace_url has a placeholder that is none of {known}: {error}") from error
+        return value
+
+
 class TablePolicy(_Section):
     """What maintenance does to the tables that a pattern names; for each table the first row that matches counts."""
 
@@ -315,6 +342,7 @@ TABLE_POLICIES = (
     TablePolicy(tables="ops.check_results", retention_days=90, retention_column="evaluated_at"),
     TablePolicy(tables="ops.*"),
     TablePolicy(tables="intermediate.int_message_hours", pool="lake_marts", keep_snapshots=3),
+    TablePolicy(tables="intermediate.int_identifier_hours", pool="lake_marts", keep_snapshots=3),
     _REBUILT,
     _REBUILT.model_copy(update={"tables": "intermediate.*"}),
     _REBUILT.model_copy(update={"tables": "staging.*"}),
@@ -346,6 +374,7 @@ class Settings(BaseSettings):
     checks: Checks = Checks()
     alerts: Alerts = Field(default_factory=Alerts)
     serving: Serving = Serving()
+    lookup: Lookup = Lookup()
     maintenance: tuple[TablePolicy, ...] = Field(
         default=TABLE_POLICIES, description="rows given here stand before these"
     )

@@ -12,8 +12,13 @@ from spark_jobs.serving import files
 from spark_jobs.settings import Settings
 
 # Of the tables `serving.*`; a file of another format is not reused.
-FORMAT = "1"
+FORMAT = "2"
 _REMEDY = "the next run of the marts writes a new file"
+
+
+def files_function(table: str) -> str:
+    """The table function that reads files of a table (name without the catalog); its argument is a list of paths."""
+    return f'serving."{table} files"'
 
 
 class ServingFileError(Exception):

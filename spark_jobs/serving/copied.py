@@ -7,7 +7,7 @@ from pyiceberg.manifest import DataFile
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 
-from spark_jobs.serving.parquet import local_path, no_rows, rows_of
+from spark_jobs.serving.parquet import local_path, no_rows, rows_of, text_list
 from spark_jobs.serving.snapshots import changes, time_range, total_rows
 
 
@@ -63,7 +63,7 @@ def _create(connection: duckdb.DuckDBPyConnection, table: Table) -> None:
 def _insert(connection: duckdb.DuckDBPyConnection, table: Table, added: list[DataFile]) -> int:
     if not added:
         return 0
-    rows = rows_of(table, (local_path(file) for file in added))
+    rows = rows_of(table, text_list(local_path(file) for file in added))
     return int(connection.execute(f"insert into {'.'.join(table.name())} {rows}").fetchall()[0][0])
 
 

@@ -2,6 +2,7 @@
 
 A view names its files, so it shows one snapshot. It is a union of views by month of the partition: a publication
 replaces only the views of the months that changed, and a query with a range of time opens only the files of its months.
+A table function reads some of the files: `serving."marts.fct_sends files"(paths)`, with paths of `serving.files`.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from pyiceberg.manifest import DataFile
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 
-from spark_jobs.serving.parquet import local_path, no_rows, rows_of
+from spark_jobs.serving.contents import files_function
+from spark_jobs.serving.parquet import local_path, no_rows, rows_of, text_list
 from spark_jobs.serving.snapshots import changes, time_range, total_rows
 
 # The files that are not in a partition by time.
@@ -83,6 +85,7 @@ def _view(name: str, month: str) -> str:
 def drop(connection: duckdb.DuckDBPyConnection, name: str) -> None:
     """Drop the views of a table."""
     connection.execute(f"drop view if exists {name}")
+    connection.execute(f"drop macro table if exists {files_function(name)}")
     for (month,) in _months(connection, name):
         connection.execute(f"drop view if exists {_view(name, month)}")
     connection.execute("delete from serving.files where table_name = ?", [name])
@@ -105,7 +108,7 @@ def _replace_month(connection: duckdb.DuckDBPyConnection, table: Table, month: s
     if not found:
         connection.execute(f"drop view if exists {_view(name, month)}")
         return
-    rows = rows_of(table, (path for (path,) in found))
+    rows = rows_of(table, text_list(path for (path,) in found))
     if month != _NO_MONTH:
         # The planner skips the view of a month that a query excludes.
         column = table.schema().find_column_name(table.spec().fields[0].source_id)
@@ -118,3 +121,6 @@ def _replace_union(connection: duckdb.DuckDBPyConnection, table: Table) -> None:
     name = ".".join(table.name())
     months = [f"select * from {_view(name, month)}" for (month,) in _months(connection, name)]
     connection.execute(f"create or replace view {name} as {' union all '.join(months) or no_rows(table)}")
+    connection.execute(
+        f"create or replace macro {files_function(name)}(paths) as table {rows_of(table, 'paths')}"
+    )

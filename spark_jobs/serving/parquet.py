@@ -51,14 +51,18 @@ def local_path(file: DataFile) -> str:
     return path
 
 
-def rows_of(table: Table, paths: Iterable[str]) -> str:
-    """A query of files. Columns are found by Iceberg's field ids; one that an older file lacks is NULL."""
-    listed = ", ".join(_text(path) for path in paths)
+def rows_of(table: Table, paths: str) -> str:
+    """A query of files. Columns are found by Iceberg's field ids; one that an older file lacks is NULL.
+
+    Args:
+        table: of the files.
+        paths: a DuckDB expression, such as that of `text_list`.
+    """
     fields = ", ".join(
         f"{f.field_id}: {{name: {_text(f.name)}, type: {_text(_type(f.field_type))}, default_value: NULL}}"
         for f in table.schema().fields
     )
-    return f"select {_utc_columns(table)} from read_parquet([{listed}], schema = map {{{fields}}})"
+    return f"select {_utc_columns(table)} from read_parquet({paths}, schema = map {{{fields}}})"
 
 
 def no_rows(table: Table) -> str:
@@ -85,6 +89,11 @@ def _type(of: IcebergType) -> str:
     if type(of) not in _TYPES:
         raise ValueError(f"the serving file does not know the type {of}")
     return _TYPES[type(of)]
+
+
+def text_list(values: Iterable[str]) -> str:
+    """A list of texts as a DuckDB literal."""
+    return f"[{', '.join(map(_text, values))}]"
 
 
 def _text(value: str) -> str:

@@ -13,6 +13,7 @@ from pyspark.sql import Row
 from spark_jobs.erasure.marts import erase_from_marts
 from spark_jobs.erasure.rules import Kind, Rule, digest
 from spark_jobs.lake import tables
+from spark_jobs.lookup.identifiers import identifier_hash
 from spark_jobs.mart_build import branches, dbt
 from spark_jobs.mart_build.build import recover
 from spark_jobs.mart_build.inputs import DBT_PROJECT
@@ -91,11 +92,13 @@ def test_an_erasure_takes_the_kept_rows_that_name_it_and_no_others(
             "update lake.marts.fct_sends set keys = 'order-1 customer-4711' where msg_id = 'second_time'"
         )
         before = rows_of_the_marts(marts, catalog)
-        erase_from_marts(marts, everywhere, Rule("other", kind, "salt", digest("salt", text)))
+        erase_from_marts(marts, everywhere, Rule("other", kind, "salt", digest("salt", text)), text)
         assert rows_of_the_marts(marts, catalog) == before
-        erase_from_marts(marts, everywhere, Rule("test", kind, "salt", digest("salt", text)))
+        erase_from_marts(marts, everywhere, Rule("test", kind, "salt", digest("salt", text)), text)
         after = rows_of_the_marts(marts, catalog)
-    named = {table: {row for row in rows if word in row} for table, rows in before.items()}
+    hashed = str(identifier_hash("test", text))
+    named = {table: {row for row in rows if word in row or hashed in row} for table, rows in before.items()}
+    assert bool(named["intermediate.int_identifier_hours"]) == (kind is Kind.MSG_ID)
     assert sum(bool(rows) for rows in named.values()) >= tables_with_it
     assert {table: rows - after[table] for table, rows in before.items()} == named
     assert rows_of_the_marts(marts, catalog) == published

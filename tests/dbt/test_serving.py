@@ -27,7 +27,8 @@ from spark_jobs.serving.contents import ServingFileError, current_file, is_curre
 from spark_jobs.settings import PROJECT, Serving, Settings, TablePolicy
 from tests.soak import IS_SOAK
 
-IN_PLACE = [tables.RAW.name, tables.EVENTS.name, "intermediate.int_message_hours"]
+INDEXES = ["intermediate.int_message_hours", "intermediate.int_identifier_hours"]
+IN_PLACE = [tables.RAW.name, tables.EVENTS.name, *INDEXES]
 
 
 @pytest.fixture

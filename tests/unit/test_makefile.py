@@ -40,7 +40,7 @@ HOSTILE = {
 }
 HOSTILE["all"] = "\n".join(HOSTILE.values())
 # Their values choose an option and are shown to no program.
-FLAGS = {"DRY_RUN": "--dry-run", "YES": "--yes"}
+FLAGS = {"DRY_RUN": "--dry-run", "YES": "--yes", "RAW": "--records"}
 FAKE = """#!/bin/bash
 {{ printf '%s\\0' "$0" "$@"; printf '\\1'; env -0; printf '\\2'; }} >> {log}
 [ "$*" != -version ] || echo 'openjdk version "17.0.1"' >&2

@@ -9,7 +9,10 @@
    - `hour_of_records`: as `hour`, but only hours whose records events still holds;
    - `day`: the rows of the days that have an hour of `set`, in a table by day; a full refresh writes all rows;
    - `nothing`: rows are only added;
-   - not set: all rows, for tables that stay small whatever the history. #}
+   - not set: all rows, for tables that stay small whatever the history.
+
+   Config `sorted_by` sorts the rows within a partition, also when maintenance compacts them, and `row_group_bytes` limits the row
+   groups of the files: a reader that looks for one value skips the others. #}
 {% materialization audited_table, adapter='spark' %}
   {%- set target_relation = this.incorporate(type='table') -%}
   {%- set existing_relation = load_relation(this) -%}
@@ -22,6 +25,11 @@
     {% call statement('create') -%}
       {{ create_audited_table(target_relation) }}
     {%- endcall %}
+    {% if config.get('sorted_by') %}
+      {% do run_query(
+        'alter table ' ~ target_relation ~ ' write distributed by partition locally ordered by ' ~ config.get('sorted_by')
+      ) %}
+    {% endif %}
   {% elif not is_incremental_run() %}
     {# Only here: every change of the models causes a full refresh. #}
     {% do add_missing_columns(target_relation) %}
@@ -87,6 +95,7 @@
 {# With Iceberg's default (fanout), a task keeps one file open per partition: the buffers of hundreds of hours would fill the heap. #}
 {% macro table_properties() -%}
   'write.wap.enabled' = 'true', 'write.spark.fanout.enabled' = 'false'
+  {%- if config.get('row_group_bytes') %}, 'write.parquet.row-group-size-bytes' = '{{ config.get('row_group_bytes') }}'{% endif %}
 {%- endmacro %}
 
 {% macro column_definition(column) -%}

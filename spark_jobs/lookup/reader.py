@@ -1,0 +1,137 @@
+"""Read rows of given hours from the serving file; of tables that are too large to copy, only the files of these hours."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+import duckdb
+
+from spark_jobs.lookup.identifiers import identifier_hash
+from spark_jobs.serving.contents import current_file, files_function
+from spark_jobs.settings import Settings
+
+Row = dict[str, Any]
+"""A row by column; times are naive, in UTC."""
+
+INDEX = "intermediate.int_identifier_hours"
+_HOUR = timedelta(hours=1)
+
+
+@dataclass
+class Reader:
+    """A serving file that is open: one publication.
+
+    Attributes:
+        settings: of the lake.
+        connection: read-only.
+        publication_id: what it shows.
+        built_at: when the file was built, UTC.
+        watermarks: of each cluster, the time up to which its traces are complete, UTC; None if unknown.
+        files_read: data files of tables that are read in place, which were opened so far.
+        files_total: all data files of these tables.
+    """
+
+    settings: Settings
+    connection: duckdb.DuckDBPyConnection
+    publication_id: str
+    built_at: datetime
+    watermarks: dict[str, datetime | None]
+    files_read: int = 0
+    files_total: int = 0
+    _in_place: set[str] = field(default_factory=set)
+
+    @classmethod
+    @contextmanager
+    def open(cls, settings: Settings) -> Iterator[Reader]:
+        """Open the newest serving file.
+
+        Raises:
+            ServingFileError: there is none that this version can read.
+        """
+        with duckdb.connect(current_file(settings), read_only=True) as connection:
+            connection.execute("set TimeZone = 'UTC'")
+            ((publication_id, built_at),) = connection.execute(
+                "select publication_id, built_at from serving.publications"
+            ).fetchall()
+            watermarks = dict(connection.execute("select * from serving.watermarks order by 1").fetchall())
+            in_place = {
+                name
+                for (name,) in connection.execute(
+                    "select table_name from serving.relations where not is_copied"
+                ).fetchall()
+            }
+            ((files,),) = connection.execute("select count(*) from serving.files").fetchall()
+            yield cls(settings, connection, publication_id, built_at, watermarks, 0, files, in_place)
+
+    def query(self, sql: str, **parameters: object) -> list[Row]:
+        """The rows of a query with named parameters, such as `$cluster`."""
+        result = self.connection.execute(sql, parameters)
+        names = [column[0] for column in result.description or ()]
+        return [dict(zip(names, row, strict=True)) for row in result.fetchall()]
+
+    def hours(self, cluster: str, identifier: str) -> list[datetime]:
+        """The hours in which a cluster has records with an identifier, in order; none for an unknown one."""
+        source, parameters = self.source(INDEX)
+        found = self.query(
+            f"select distinct hour from {source} where identifier_hash = $hash order by hour",
+            hash=identifier_hash(cluster, identifier),
+            **parameters,
+        )
+        return [row["hour"] for row in found]
+
+    def source(self, table: str, hours: Collection[datetime] | None = None) -> tuple[str, dict[str, object]]:
+        """A relation of a table (name without the catalog) for `from`, and its parameter, named after the table.
+
+        Args:
+            table: a table of the serving file.
+            hours: only rows whose partition, an hour or a day, has one of the hours; rows of other hours may be among
+                them. None for all rows.
+        """
+        name = f"of_{table.split('.')[1]}"
+        if table not in self._in_place:
+            if hours is None:
+                return table, {}
+            return f"(select * from {table} where hour in (select unnest(${name}::timestamp[])))", {
+                name: list(hours)
+            }
+        of_hours = {} if hours is None else {"hours": list(hours)}
+        condition = (
+            "and (partition_from is null or exists (from (select unnest($hours::timestamp[]) as hour) as hours "
+            "where hour >= partition_from and hour < partition_to))"
+        )
+        found = self.query(
+            f"select path from serving.files where table_name = $table {condition if of_hours else ''}",
+            table=table,
+            **of_hours,
+        )
+        self.files_read += len(found)
+        if not found:
+            return f"(from {table} limit 0)", {}
+        return f"{files_function(table)}(${name})", {name: [row["path"] for row in found]}
+
+    def rows(self, table: str, hours: Collection[datetime], where: str, **parameters: object) -> list[Row]:
+        """The rows of a table in these hours that match a condition.
+
+        Args:
+            table: name without the catalog; one with the column `hour`, or events and raw, which are divided by day.
+            hours: the hours; the result may have rows of other hours of the same files.
+            where: the condition, with named parameters.
+            **parameters: of the condition.
+        """
+        if not hours:
+            return []
+        source, of_source = self.source(table, hours)
+        return self.query(f"select * from {source} where {where}", **of_source, **parameters)
+
+
+def hours_between(first: datetime, last: datetime) -> list[datetime]:
+    """The hours that a range of time has a part of."""
+    hour, found = first.replace(minute=0, second=0, microsecond=0), []
+    while hour <= last:
+        found.append(hour)
+        hour += _HOUR
+    return found

@@ -1,0 +1,47 @@
+"""States, outcomes and causes in words; docs/definitions.md defines them."""
+
+from __future__ import annotations
+
+STATES = {
+    "unpublished": "consumed, but no send of it is in the traces",
+    "orphaned": "an expected group has not consumed it, and nothing explains why",
+    "failed": "a group has given it up, or its listener never returned",
+    "open": "not decided yet: a group is working on it, will retry it, or may still receive it",
+    "withheld": "its producer has rolled it back, recalled it, or not committed it",
+    "untraced": "the traces do not show whether it was consumed",
+    "consumed": "every group that received it has consumed it",
+}
+OUTCOMES = {
+    "succeeded": "consumed",
+    "in_flight": "the listener is working on it",
+    "not_returned": "the listener was called and never returned",
+    "retrying": "the last attempt failed; the broker will redeliver it",
+    "exhausted": "all attempts failed; the broker has given it up (dead-letter queue)",
+}
+ATTEMPTS = {
+    "success": "success",
+    "timeout": "success, but later than the consume timeout",
+    "exception": "the listener threw an exception",
+    "returned_null": "the listener returned null",
+    "failed": "the listener asked for a redelivery",
+    "in_flight": "in flight",
+    "not_returned": "did not return",
+}
+CAUSES = {
+    "trace_gap": "its consumer records may be in an ingest gap: trace messages that the broker deleted before they were read",
+    "rolled_back": "its producer rolled the transaction back",
+    "recalled": "its producer recalled it",
+    "half_uncommitted": "its transaction is not committed",
+    "delayed_not_due": "it is delayed, and not due yet",
+    "untraced_batch": "it was sent in a batch; Java clients from 5.3.1 on write no consumer records for such messages",
+    "within_grace": "it was published a short time ago",
+    "no_traced_group": "no traced group consumed the topic before, and none consumed the message",
+    "in_flight": "the listener is working on it",
+    "not_returned": "the listener was called and never returned",
+    "filtered_or_lost": "filtered by the group's subscription, skipped, in its backlog, lost, or its trace was dropped",
+}
+DECISIONS = {
+    "commit": "the producer committed the transaction",
+    "rollback": "the producer rolled the transaction back",
+    "unknown": "the producer did not know yet",
+}
