@@ -5,11 +5,8 @@ Airflow mounts a plugin's app without authentication, so each page checks the ac
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from collections.abc import Awaitable, Callable
-from datetime import UTC, datetime
-from pathlib import Path
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import urlencode
 
@@ -19,40 +16,31 @@ from airflow.api_fastapi.core_api.security import requires_access_dag, requires_
 from fastapi import Depends, FastAPI, HTTPException, Request
 from fastapi.exception_handlers import http_exception_handler
 from fastapi.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markdown_it import MarkdownIt
 from markupsafe import Markup
 
+from plugins import message_pages
+from plugins.page_layout import HEADERS, render
 from plugins.published import ALERTS, Published, open_alerts, published
+from spark_jobs.alerts.messages import About, MessagesPage
 from spark_jobs.checks.formatting import amount, duration, printable, utc
 from spark_jobs.checks.registry import BY_NAME
 from spark_jobs.lake.identity import WrongLakeError
+from spark_jobs.serving.contents import ServingFileError
 from spark_jobs.settings import PROJECT, Settings
 
-_TEMPLATES = Path(__file__).parent / "templates"
-_STYLE = (_TEMPLATES / "style.css").read_text()
-_SHA256 = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
-# Names and texts on the pages are untrusted, so no script runs and nothing is loaded. Airflow's own pages may show them in a
-# frame (an external view does), other sites may not.
-HEADERS = {
-    "Content-Security-Policy": f"default-src 'none'; style-src 'sha256-{_SHA256}'; base-uri 'none'; form-action 'none'; "
-    "frame-ancestors 'self'",
-    "X-Content-Type-Options": "nosniff",
-    "X-Frame-Options": "SAMEORIGIN",
-    "Referrer-Policy": "no-referrer",
-    "Cache-Control": "no-store",
-}
 _SEVERITIES = ("critical", "warning", "info")
 
 app = FastAPI(title="RocketMQ trace warehouse", docs_url=None, redoc_url=None, openapi_url=None)
-_templates = Environment(loader=FileSystemLoader(_TEMPLATES), autoescape=True, undefined=StrictUndefined)
-_templates.globals["style"] = Markup(_STYLE)  # noqa: S704 - a file of this folder
+app.include_router(message_pages.router)
+app.add_exception_handler(ServingFileError, message_pages.unavailable)
 
 
 @app.middleware("http")
 async def _with_headers(request: Request, call_next: Callable[[Request], Awaitable[Response]]) -> Response:
     response = await call_next(request)
-    response.headers.update(HEADERS)
+    for name, value in HEADERS.items():
+        response.headers.setdefault(name, value)
     return response
 
 
@@ -105,18 +93,19 @@ def runbook_page(name: str) -> str:
         raise HTTPException(404, f"there is no check {check}")
     text = (PROJECT / "docs" / "runbooks" / f"{check}.md").read_text()
     body = Markup(MarkdownIt("commonmark", {"html": False}).enable("table").render(text))  # noqa: S704 - it is ours
-    return _templates.get_template("runbook.html").render(title=check, body=body)
+    return render("runbook.html", title=check, body=body)
 
 
 def _page(request: Request, settings: Settings, title: str, snapshots: list[Published] | None = None) -> str:
     alerts, now = open_alerts(settings), datetime.now(UTC)
     pages = request.scope.get("root_path", "")
+    window = timedelta(hours=settings.checks.window_hours)
     shown = (
-        None if alerts is None else [_shown(alert, pages, now) for alert in sorted(alerts, key=_worst_first)]
+        None
+        if alerts is None
+        else [_shown(alert, pages, window, now) for alert in sorted(alerts, key=_worst_first)]
     )
-    return _templates.get_template("page.html").render(
-        title=title, snapshots=snapshots, alerts=shown, alerts_table=f"lake.{ALERTS}"
-    )
+    return render("page.html", title=title, snapshots=snapshots, alerts=shown, alerts_table=f"lake.{ALERTS}")
 
 
 def _worst_first(alert: dict[str, Any]) -> tuple[int, str]:
@@ -127,7 +116,7 @@ def _worst_first(alert: dict[str, Any]) -> tuple[int, str]:
     )
 
 
-def _shown(alert: dict[str, Any], pages: str, now: datetime) -> dict[str, str | None]:
+def _shown(alert: dict[str, Any], pages: str, window: timedelta, now: datetime) -> dict[str, str | None]:
     """The alert in words; a column that an older lake lacks is empty."""
     check, since = BY_NAME.get(str(alert.get("check"))), alert.get("first_failed_at")
     value, limit = (
@@ -144,6 +133,7 @@ def _shown(alert: dict[str, Any], pages: str, now: datetime) -> dict[str, str | 
         "since": utc(since) if since else "-",
         "open_for": duration(now - since) if since else "-",
         "runbook": _runbook(alert, pages),
+        "messages": _messages(alert, pages, window),
     }
 
 
@@ -153,3 +143,12 @@ def _runbook(alert: dict[str, Any], pages: str) -> str | None:
     if url.startswith(("http://", "https://")):
         return url
     return f"{pages}/runbooks/{check}.md" if check in BY_NAME else None
+
+
+def _messages(alert: dict[str, Any], pages: str, window: timedelta) -> str | None:
+    """The search of the messages that the alert is about."""
+    seen_at = alert.get("last_seen_at")
+    if seen_at is None:
+        return None
+    about = About(str(alert.get("check")), alert.get("entity"), seen_at)
+    return MessagesPage(pages, window).link([about])

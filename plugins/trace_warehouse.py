@@ -40,7 +40,14 @@ class TraceWarehousePlugin(AirflowPlugin):
             "url_route": "trace-alerts",
             "destination": "nav",
             "category": "browse",
-        }
+        },
+        {
+            "name": "Messages",
+            "href": f"{PREFIX}/messages",
+            "url_route": "trace-messages",
+            "destination": "nav",
+            "category": "browse",
+        },
     ]
 
     @property

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
 from spark_jobs.alerts.alert import SKEW, Alert, advance, retire
+from spark_jobs.alerts.messages import MessagesPage
 from spark_jobs.alerts.sinks.http import DeliveryError
 from spark_jobs.alerts.sinks.secrets import logging_suppressed
 from spark_jobs.alerts.sinks.sink import Sink, configured
@@ -63,7 +64,7 @@ def notify(
         Exception: the store cannot be read, so it is unknown what was sent.
     """
     found = list(evaluations)
-    sinks = configured(settings.alerts)
+    sinks = configured(settings.alerts, MessagesPage.of(settings))
     before: dict[tuple[str, datetime], Alert] = {}
     due: dict[tuple[str, datetime], Alert] = {}
     after: list[Alert] | None = None
@@ -117,7 +118,8 @@ def notify(
 def remind(standing: Sequence[Alert], settings: Settings) -> NotifyResult:
     """Resend open alerts to Alertmanager, so that it does not resolve them; send nothing to other sinks."""
     result = NotifyResult()
-    _deliver(standing, [], configured(settings.alerts), settings.alerts.interval_seconds, result)
+    sinks = configured(settings.alerts, MessagesPage.of(settings))
+    _deliver(standing, [], sinks, settings.alerts.interval_seconds, result)
     return result
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from spark_jobs.checks.check import COULD_NOT_BE_CHECKED, QUEUE_ENTITY, Check, Result
+from spark_jobs.checks.entity import parts
 from spark_jobs.checks.formatting import amount, printable
 
 # Longer names and reasons are truncated; the description has them in full.
@@ -55,13 +56,10 @@ def _names(check: Check, entity: str | None) -> dict[str, str]:
     """The parts of an entity by name, and `entity`: the entity without its cluster."""
     shown = printable(entity or "", LONGEST_NAME)
     fields = check.entity.split("/") if check.entity else []
-    parts = [printable(part, LONGEST_NAME) for part in (entity or "").split("/", max(0, len(fields) - 1))]
-    if not fields or len(parts) != len(fields):  # a check of queues may also report a cluster
-        found = {"cluster": shown} if fields[:1] == ["cluster"] and entity and "/" not in entity else {}
-        return {**dict.fromkeys(fields, shown), **found, "entity": "" if found else shown}
-    names = dict(zip(fields, parts, strict=True))
+    names = {name: printable(value, LONGEST_NAME) for name, value in parts(check, entity).items()}
+    if not fields or len(names) != len(fields):  # a check of queues may also report a cluster
+        return {**dict.fromkeys(fields, shown), **names, "entity": "" if names else shown}
     label = _LABELS.get(check.entity or "")
     if label is None:
-        rest = parts[1:] if fields[0] == "cluster" else parts
-        return names | {"entity": "/".join(rest)}
+        return names | {"entity": "/".join(names[field] for field in fields if field != "cluster")}
     return names | {"entity": label.format(**names)}

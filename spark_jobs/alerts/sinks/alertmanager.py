@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from pydantic import SecretStr
 
 from spark_jobs.alerts.alert import Alert
+from spark_jobs.alerts.messages import MessagesPage
 from spark_jobs.alerts.sinks.http import clock_of, request
 
 log = logging.getLogger(__name__)
@@ -16,7 +17,9 @@ log = logging.getLogger(__name__)
 KEPT_INTERVALS = 3
 
 
-def send(url: SecretStr, alerts: Sequence[Alert], interval_seconds: int) -> None:
+def send(
+    url: SecretStr, alerts: Sequence[Alert], interval_seconds: int, messages: MessagesPage | None = None
+) -> None:
     """Post the alerts to one Alertmanager, with `endsAt` of open ones `KEPT_INTERVALS` after now.
 
     Raises:
@@ -24,7 +27,8 @@ def send(url: SecretStr, alerts: Sequence[Alert], interval_seconds: int) -> None
     """
     if alerts:
         now = _their_time(url, interval_seconds)
-        request("POST", url, "/api/v2/alerts", [payload(alert, interval_seconds, now) for alert in alerts])
+        sent = [payload(alert, interval_seconds, now, messages) for alert in alerts]
+        request("POST", url, "/api/v2/alerts", sent)
 
 
 def _their_time(url: SecretStr, interval_seconds: int) -> datetime:
@@ -38,7 +42,9 @@ def _their_time(url: SecretStr, interval_seconds: int) -> datetime:
     return theirs
 
 
-def payload(alert: Alert, interval_seconds: int, now: datetime) -> dict[str, object]:
+def payload(
+    alert: Alert, interval_seconds: int, now: datetime, messages: MessagesPage | None = None
+) -> dict[str, object]:
     """An alert in the format of API v2. The labels are its identity there, so they never change while it is open."""
     labels = {
         "alertname": alert.check,
@@ -50,6 +56,7 @@ def payload(alert: Alert, interval_seconds: int, now: datetime) -> dict[str, obj
         "route": alert.route,
         "owner": alert.owner,
     }
+    link = messages.link([alert]) if messages else None
     kept = now + timedelta(seconds=KEPT_INTERVALS * interval_seconds)
     return {
         "labels": {name: value for name, value in labels.items() if value},
@@ -58,6 +65,7 @@ def payload(alert: Alert, interval_seconds: int, now: datetime) -> dict[str, obj
             "summary": alert.summary,
             "description": alert.description,
             "runbook_url": alert.runbook_url,
+            **({"messages_url": link} if link else {}),
         },
         # Alertmanager rejects an alert that ends before it starts; the clock may have been set back.
         "startsAt": min(alert.first_failed_at, now).isoformat(),

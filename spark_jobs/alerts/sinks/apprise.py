@@ -10,6 +10,7 @@ from pydantic import SecretStr
 from tenacity import Retrying, retry_if_result, stop_after_attempt, wait_exponential
 
 from spark_jobs.alerts.alert import Alert
+from spark_jobs.alerts.messages import MessagesPage
 from spark_jobs.alerts.sinks.http import ATTEMPTS, DeliveryError
 from spark_jobs.alerts.sinks.secrets import logging_suppressed
 from spark_jobs.checks.formatting import duration, printable, utc
@@ -29,8 +30,10 @@ def grouped(alerts: Sequence[Alert]) -> list[list[Alert]]:
     return list(groups.values())
 
 
-def text(group: Sequence[Alert], clean: Callable[[str], str] = str) -> tuple[str, str]:
-    """Title and body of a group's message, plain text; `clean` is applied to all text but the link from the settings."""
+def text(
+    group: Sequence[Alert], clean: Callable[[str], str] = str, messages: MessagesPage | None = None
+) -> tuple[str, str]:
+    """Title and body of a group's message, plain text; `clean` is applied to all text but the links."""
     first = group[0]
     more = f" (and {len(group) - 1} more)" if len(group) > 1 else ""
     state = first.severity.upper() if first.is_open else "RESOLVED"
@@ -38,7 +41,10 @@ def text(group: Sequence[Alert], clean: Callable[[str], str] = str) -> tuple[str
     if len(group) > LISTED:
         lines.append(f"- and {len(group) - LISTED} more: see lake.ops.alerts")
     lines.append(f"owner: {first.owner}")
-    body = [*(clean(printable(line)) for line in lines), printable(f"what to do: {first.runbook_url}")]
+    body = [clean(printable(line)) for line in lines]
+    if messages and (link := messages.link(group)):
+        body.append(f"messages: {link}")
+    body.append(printable(f"what to do: {first.runbook_url}"))
     return f"[{state}] {clean(printable(first.summary, LONGEST_TITLE))}{more}", "\n".join(body)
 
 
@@ -57,7 +63,7 @@ def inert(text: str) -> str:
     return text.translate(_MARKUP)
 
 
-def send(address: SecretStr, alerts: Sequence[Alert]) -> list[Alert]:
+def send(address: SecretStr, alerts: Sequence[Alert], messages: MessagesPage | None = None) -> list[Alert]:
     """Send one message per group to one address; return the alerts that were accepted.
 
     Raises:
@@ -68,7 +74,7 @@ def send(address: SecretStr, alerts: Sequence[Alert]) -> list[Alert]:
     for group in grouped(alerts):
         try:
             # A service that hangs would hang for each group: after a failure every further group gets one attempt.
-            _send(address, group, ATTEMPTS if refused is None else 1)
+            _send(address, group, ATTEMPTS if refused is None else 1, messages)
             taken += group
         except DeliveryError as error:
             refused = refused or error
@@ -77,9 +83,9 @@ def send(address: SecretStr, alerts: Sequence[Alert]) -> list[Alert]:
     return taken
 
 
-def _send(address: SecretStr, group: Sequence[Alert], attempts: int) -> None:
+def _send(address: SecretStr, group: Sequence[Alert], attempts: int, messages: MessagesPage | None) -> None:
     service = address.get_secret_value().partition(":")[0].strip().lower()
-    title, body = text(group, str if service in _LITERAL else inert)
+    title, body = text(group, str if service in _LITERAL else inert, messages)
     kind = apprise.NotifyType.FAILURE if group[0].is_open else apprise.NotifyType.SUCCESS
     with logging_suppressed():
         sink = apprise.Apprise()

@@ -9,6 +9,7 @@ from typing import Literal
 from pydantic import SecretStr
 
 from spark_jobs.alerts.alert import Alert
+from spark_jobs.alerts.messages import MessagesPage
 from spark_jobs.alerts.sinks import alertmanager, apprise
 from spark_jobs.settings import Alerts, Route
 
@@ -22,12 +23,14 @@ class Sink:
         kind: its protocol.
         address: its URL, a secret.
         route: the alerts that are sent there; None for all.
+        messages: the page that an alert on messaging links to; None for no link.
     """
 
     name: str
     kind: Literal["alertmanager", "apprise"]
     address: SecretStr
     route: Route | None = None
+    messages: MessagesPage | None = None
 
     def lacks(self, alert: Alert) -> bool:
         """Whether the sink must still be sent the alert, or its resolution."""
@@ -50,11 +53,11 @@ class Sink:
         overtaken = [alert for alert in lacking if not alert.is_open and alert.identity in back]
         lacking = [alert for alert in lacking if alert not in overtaken]
         if self.kind == "apprise":
-            return [*overtaken, *apprise.send(self.address, lacking)]
+            return [*overtaken, *apprise.send(self.address, lacking, self.messages)]
         # A resolution has the labels of the alert that is open again, and the last one with these labels counts.
         ended = [alert for alert in lacking if not alert.is_open]
         sent = [*standing, *ended]
-        alertmanager.send(self.address, sent, interval_seconds)
+        alertmanager.send(self.address, sent, interval_seconds, self.messages)
         return [*overtaken, *(alert for alert in sent if self.lacks(alert))]
 
 
@@ -70,9 +73,15 @@ def missing(alerts: Alerts) -> list[str]:
     return lines
 
 
-def configured(alerts: Alerts) -> list[Sink]:
-    """The sinks of the settings."""
-    found = [Sink(f"alertmanager {n}", "alertmanager", url) for n, url in enumerate(alerts.alertmanager, 1)]
+def configured(alerts: Alerts, messages: MessagesPage | None = None) -> list[Sink]:
+    """The sinks of the settings, which link to a page of messages."""
+    found = [
+        Sink(f"alertmanager {n}", "alertmanager", url, messages=messages)
+        for n, url in enumerate(alerts.alertmanager, 1)
+    ]
     for route, addresses in sorted(alerts.apprise.items()):
-        found += [Sink(f"apprise {route} {n}", "apprise", url, route) for n, url in enumerate(addresses, 1)]
+        found += [
+            Sink(f"apprise {route} {n}", "apprise", url, route, messages)
+            for n, url in enumerate(addresses, 1)
+        ]
     return found
