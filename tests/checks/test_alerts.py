@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from pydantic import SecretStr
 
 from spark_jobs.alerts.alert import Alert, advance, retire
+from spark_jobs.alerts.messages import MessagesPage
 from spark_jobs.alerts.sinks.alertmanager import payload
-from spark_jobs.alerts.sinks.apprise import LISTED, grouped, text
+from spark_jobs.alerts.sinks.apprise import LISTED, grouped, inert, text
 from spark_jobs.alerts.sinks.sink import Sink, configured
 from spark_jobs.checks.check import Evaluation, Measured, could_not_be_made, judge
 from spark_jobs.checks.registry import BY_NAME
@@ -206,3 +207,21 @@ def test_orphans_are_inferred_from_traces_and_warn():
     assert CHECK.definition.startswith("Inferred from traces")
     runbook = (PROJECT / "docs" / "runbooks" / "orphan_rate.md").read_text()
     assert all(word in runbook for word in ("inferred from traces", "by tag", "Timer messages", "Recalls"))
+
+
+def test_an_alert_on_messaging_links_to_its_messages_where_airflows_address_is_known(monkeypatch):
+    names = ("c1/t1/g", "c1/t2/g")
+    alerts = advance([], [found(*((name, False) for name in names))], SETTINGS, minute(0))
+    assert MessagesPage.of(SETTINGS) is None
+    monkeypatch.setenv("AIRFLOW__API__BASE_URL", "https://airflow.example.com/trace/")
+    messages = MessagesPage.of(SETTINGS)
+    page = "https://airflow.example.com/trace/trace-warehouse/messages?cluster=c1"
+    time = "state=orphaned&from=2026-11-19T12%3A00&to=2026-11-20T12%3A00"
+    of_first = f"{page}&topic=t1&group=g&{time}"
+    assert payload(alerts[0], 300, minute(0), messages)["annotations"]["messages_url"] == of_first
+    assert "messages_url" not in payload(alerts[0], 300, minute(0))["annotations"]
+    assert f"messages: {of_first}" in text(alerts[:1], inert, messages)[1].splitlines()
+    assert f"messages: {page}&group=g&{time}" in text(alerts, inert, messages)[1].splitlines()
+    (lag,) = advance([], [found(("c1/t/b/0", False), check=BY_NAME["lag"])], SETTINGS, minute(0))
+    assert messages.link([lag]) is None
+    assert messages.link([replace(alerts[0], entity=f"c1/{'t' * 2000}/g")]) is None

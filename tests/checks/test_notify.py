@@ -268,3 +268,16 @@ def test_unreachable_brokers_notify_once_with_the_inhibition_rules_of_the_docs(s
         over = found(("trace_ingest/extract/c1", True), check=BY_NAME["task_failed"])
         notify(store, [over, *late], ours, datetime.now(UTC))
         until(lambda: notified_of("pipeline") == first | follow, 20, "what still stands did not go out")
+
+
+def test_the_link_to_the_messages_is_sent(store, hook, monkeypatch):
+    monkeypatch.setenv("AIRFLOW__API__BASE_URL", "https://airflow.example.com")
+    ours = settings(alertmanager=[f"http://{hook.url}"], apprise={"messaging": [f"json://{hook.url}/chat"]})
+    notify(store, [found(("c1/orders/g", False))], ours, minute(0))
+    page = (
+        "https://airflow.example.com/trace-warehouse/messages?cluster=c1&topic=orders&group=g&state=orphaned"
+    )
+    ((alert,),) = hook.bodies("/api/v2/alerts")
+    assert alert["annotations"]["messages_url"].startswith(page)
+    (chat,) = hook.bodies("/chat")
+    assert f"messages: {page}" in chat["message"]

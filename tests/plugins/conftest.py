@@ -13,6 +13,7 @@ from pyiceberg.catalog import Catalog
 from deploy.airflow_environment import airflow_environment
 from spark_jobs.lake.catalog import lake
 from spark_jobs.settings import PROJECT, Cluster, Settings
+from tests.plugins import served
 
 
 @dataclass(frozen=True)
@@ -69,3 +70,45 @@ def warehouse(airflow_tables, tmp_path, monkeypatch) -> Warehouse:
     (tmp_path / "warehouse").mkdir()
     settings = Settings(home=tmp_path)
     return Warehouse(settings, lake(settings))
+
+
+@pytest.fixture
+def anybody(warehouse) -> Iterator:
+    """A client of the app that has not logged in."""
+    from airflow.api_fastapi.app import init_auth_manager
+    from fastapi.testclient import TestClient
+
+    from plugins.pages import app
+
+    init_auth_manager()
+    with TestClient(app) as client:
+        yield client
+
+
+@pytest.fixture
+def viewer(anybody):
+    """The same, logged in with the least of roles."""
+    from airflow.api_fastapi.app import get_auth_manager
+    from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
+
+    token = get_auth_manager().generate_jwt(SimpleAuthManagerUser(username="ann", role="VIEWER"))
+    anybody.cookies.set("_token", token)
+    return anybody
+
+
+@pytest.fixture(scope="package")
+def home(tmp_path_factory) -> Warehouse:
+    """A lake with the messages of `served.world`, and its serving file."""
+    folder = tmp_path_factory.mktemp("served")
+    (folder / "warehouse").mkdir()
+    settings = Settings(home=folder)
+    found = Warehouse(settings, lake(settings))
+    served.serve(found, served.world())
+    return found
+
+
+@pytest.fixture
+def pages(home, viewer, monkeypatch):
+    """A client that is logged in, of a server that has the messages."""
+    monkeypatch.setenv("TRACE_HOME", str(home.settings.home))
+    return viewer

@@ -6,7 +6,6 @@ import base64
 import hashlib
 import re
 import shutil
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from urllib.parse import parse_qs, unquote, urljoin, urlsplit
 
@@ -20,30 +19,6 @@ from spark_jobs.settings import Checks, Settings
 
 RUN = "/runs/trace_ingest/manual__2026-11-21T10%3A00%3A00%2B00%3A00"
 RUN_ID = "trace_ingest/manual__2026-11-21T10:00:00+00:00"
-
-
-@pytest.fixture
-def anybody(warehouse) -> Iterator:
-    """A client of the app that has not logged in."""
-    from airflow.api_fastapi.app import init_auth_manager
-    from fastapi.testclient import TestClient
-
-    from plugins.pages import app
-
-    init_auth_manager()
-    with TestClient(app) as client:
-        yield client
-
-
-@pytest.fixture
-def viewer(anybody):
-    """The same, logged in with the least of roles."""
-    from airflow.api_fastapi.app import get_auth_manager
-    from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
-
-    token = get_auth_manager().generate_jwt(SimpleAuthManagerUser(username="ann", role="VIEWER"))
-    anybody.cookies.set("_token", token)
-    return anybody
 
 
 def rows(count: int) -> pa.Table:
