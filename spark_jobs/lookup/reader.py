@@ -19,6 +19,8 @@ Row = dict[str, Any]
 
 INDEX = "intermediate.int_identifier_hours"
 _HOUR = timedelta(hours=1)
+# A web server reads too; what needs more is written to a temporary file.
+_MEMORY = "1GB"
 
 
 @dataclass
@@ -53,7 +55,7 @@ class Reader:
             ServingFileError: there is none that this version can read.
         """
         with duckdb.connect(current_file(settings), read_only=True) as connection:
-            connection.execute("set TimeZone = 'UTC'")
+            connection.execute(f"set TimeZone = 'UTC'; set memory_limit = '{_MEMORY}'")
             ((publication_id, built_at),) = connection.execute(
                 "select publication_id, built_at from serving.publications"
             ).fetchall()
