@@ -5,6 +5,7 @@ They show keys of users, so they need the permission to see the runs of the DAG 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -25,6 +26,8 @@ from spark_jobs.lookup.search import Conditions, SearchError, search
 from spark_jobs.lookup.unknown import explain_unknown
 from spark_jobs.serving.contents import ServingFileError
 from spark_jobs.settings import Settings
+
+log = logging.getLogger(__name__)
 
 # Proxies refuse addresses of more than about 8,000 characters, and a character may need nine of them.
 LONGEST = 800
@@ -49,9 +52,12 @@ router = APIRouter(dependencies=[Depends(requires_access_dag("GET", DagAccessEnt
 
 
 def unavailable(request: Request, error: Exception) -> Response:
-    """There is no serving file to read: say why."""
-    assert isinstance(error, ServingFileError)
-    return _html("unavailable.html", 503, pages=_pages(request), why=str(error))
+    """Say why nothing can be shown: there is no serving file, or it or a file of its tables cannot be read."""
+    why = str(error).partition("\n")[0]
+    if not isinstance(error, ServingFileError):
+        log.error("%s could not be shown", request.url.path, exc_info=error)
+        why += ". Reload the page: a publication or an erasure may just have replaced the file"
+    return _html("unavailable.html", 503, pages=_pages(request), why=why)
 
 
 @router.get("/messages")

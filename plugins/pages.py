@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import urlencode
 
+import duckdb
 from airflow.api_fastapi.app import API_ROOT_PATH
 from airflow.api_fastapi.auth.managers.models.resource_details import AccessView, DagAccessEntity
 from airflow.api_fastapi.core_api.security import requires_access_dag, requires_access_view
@@ -34,6 +35,7 @@ _SEVERITIES = ("critical", "warning", "info")
 app = FastAPI(title="RocketMQ trace warehouse", docs_url=None, redoc_url=None, openapi_url=None)
 app.include_router(message_pages.router)
 app.add_exception_handler(ServingFileError, message_pages.unavailable)
+app.add_exception_handler(duckdb.Error, message_pages.unavailable)
 
 
 @app.middleware("http")

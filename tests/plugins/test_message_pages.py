@@ -11,6 +11,7 @@ from urllib.parse import parse_qs, urlsplit
 import pyarrow as pa
 import pytest
 
+from tests.plugins import served
 from tests.plugins.served import CLUSTER, HOSTILE, HOUR, MARKUP, PLAIN, escaped, policy_of
 
 TODAY = f"from={HOUR:%Y-%m-%dT%H:%M}"
@@ -144,6 +145,17 @@ def test_without_a_serving_file_the_page_says_what_to_do(warehouse, viewer):
         assert answer.status_code == 503
         assert "<h1>Messages cannot be shown now</h1>" in answer.text
         assert "or wait for trace_marts" in answer.text
+
+
+def test_a_file_that_is_gone_is_no_crash(warehouse, viewer):
+    """An erasure removes at once the data files that an older serving file reads."""
+    served.serve(warehouse, served.together(served.consumed(PLAIN)))
+    for file in (warehouse.settings.home / "warehouse" / "raw").rglob("*.parquet"):
+        file.unlink()
+    answer = viewer.get(f"/messages/{CLUSTER}/{PLAIN}/records")
+    assert answer.status_code == 503
+    assert "Reload the page" in answer.text
+    assert viewer.get(f"/messages/{CLUSTER}/{PLAIN}").status_code == 200
 
 
 def test_the_serving_file_of_a_copied_lake_is_not_read(home, viewer, monkeypatch, tmp_path):
