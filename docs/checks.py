@@ -81,7 +81,9 @@ match = "prod:marts*"
 ```
 
 Without `runbook_base_url`, an alert links to the runbook page of Airflow if the variable `AIRFLOW__API__BASE_URL` is
-set (`make up` and the containers set it); otherwise it names the file.
+set (`make up` and the containers set it); otherwise it names the file. With that variable, an alert of the route
+`messaging` also links to the [search of its messages](airflow.md#pages): annotation `messages_url` in Alertmanager, a
+line in other notifications.
 
 Maintenance, replays and re-extractions open such a window for the checks of the jobs that wait for them
 ([maintenance](maintenance.md#beside-the-writers)).
