@@ -7,6 +7,8 @@ first and succeeds ten seconds later. Costs and waits have a heavy tail, up to m
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -28,14 +30,49 @@ CURRENT = Queue("c", "RMQ_SYS_TRACE_TOPIC", "broker-a", 0)
 BEHIND = Queue("c", "RMQ_SYS_TRACE_TOPIC", "broker-b", 0)
 
 
+@dataclass(frozen=True)
+class Ids:
+    """The identifiers of a message, as columns (string).
+
+    Attributes:
+        message: the client's id of the message.
+        stored: the broker's id of it.
+        keys: its user keys, space-separated.
+        first: the request id of the first consume attempt.
+        second: that of the second one.
+    """
+
+    message: Column
+    stored: Column
+    keys: Column
+    first: Column
+    second: Column
+
+
+Naming = Callable[[Column, int, Column, Column], Ids]
+"""From the number of the trace message, the index of the message in it, and when it was sent and received (ms), the ids."""
+
+
 def chunks(spark: SparkSession, first: int, last: int) -> DataFrame:
     """The chunks [first, last) of the current queue: queue_offset (bigint) and body (string). Missing ones are generated."""
     return spark.read.parquet(*[str(_chunk(spark, number)) for number in range(first, last)])
 
 
-def bodies(spark: SparkSession, queue: Queue, start: int, end: int, since_ms: int = START) -> DataFrame:
-    """Bodies at the offsets [start, end) of a queue, one each STEP_MS after `since_ms`, with the columns of `chunks`."""
-    records = [_records(queue, F.col("id"), index, since_ms) for index in range(MESSAGES)]
+def bodies(
+    spark: SparkSession,
+    queue: Queue,
+    start: int,
+    end: int,
+    since_ms: int = START,
+    step_ms: int = STEP_MS,
+    naming: Naming | None = None,
+) -> DataFrame:
+    """Bodies at the offsets [start, end) of a queue, one each `step_ms` after `since_ms`, with the columns of `chunks`.
+
+    Without a `naming`, ids are hashes, and the five messages of a trace message share a key.
+    """
+    times = (since_ms, step_ms)
+    records = [_records(queue, F.col("id"), i, times, naming or _hashes(queue)) for i in range(MESSAGES)]
     return spark.range(start, end, numPartitions=8).select(
         F.col("id").alias("queue_offset"), F.concat(*records).alias("body")
     )
@@ -64,8 +101,18 @@ def _chunk(spark: SparkSession, number: int) -> Path:
     return found
 
 
-def _records(queue: Queue, n: Column, index: int, since_ms: int) -> Column:
+def _hashes(queue: Queue) -> Naming:
+    def named(n: Column, index: int, sent: Column, received: Column) -> Ids:
+        msg_id = F.upper(F.md5(F.concat_ws("-", F.lit(queue.broker), n, F.lit(index))))
+        first, second = (F.upper(F.md5(F.concat(msg_id, F.lit(attempt)))) for attempt in "12")
+        return Ids(msg_id, msg_id, F.concat(F.lit("order-"), n), first, second)
+
+    return named
+
+
+def _records(queue: Queue, n: Column, index: int, times: tuple[int, int], naming: Naming) -> Column:
     """The records that the clients write for one message, some seconds after the event."""
+    since_ms, step_ms = times
 
     def drawn(what: str, below: int) -> Column:
         return F.pmod(F.xxhash64(F.lit(queue.broker), n, F.lit(index), F.lit(what)), F.lit(below))
@@ -77,18 +124,16 @@ def _records(queue: Queue, n: Column, index: int, since_ms: int) -> Column:
 
     number = drawn("topic", TOPICS)
     topic, producers, group = (F.concat(F.lit(name), number) for name in ("topic-", "producers-", "group-"))
-    sent = F.lit(since_ms) + n * STEP_MS - 300_000 + STEP_MS * index // MESSAGES
+    sent = F.lit(since_ms) + n * step_ms - 300_000 + step_ms * index // MESSAGES
     received = sent + tail("wait", 3)
-    msg_id = F.upper(F.md5(F.concat_ws("-", F.lit(queue.broker), n, F.lit(index))))
     fate = drawn("fate", 100)  # 0: never consumed, 1: fails first
-    first = F.substring(F.upper(F.md5(F.concat(msg_id, F.lit("1")))), 1, 32)
-    again = F.substring(F.upper(F.md5(F.concat(msg_id, F.lit("2")))), 1, 32)
+    ids = naming(n, index, sent, received)
     common = {
         "region": F.lit("DefaultRegion"),
         "topic": topic,
-        "msgId": msg_id,
+        "msgId": ids.message,
         "tags": F.lit("TagA"),
-        "keys": F.concat(F.lit("order-"), n),
+        "keys": ids.keys,
         "storeHost": F.lit("10.20.0.1:10911"),
     }
     pub = common | {
@@ -97,7 +142,7 @@ def _records(queue: Queue, n: Column, index: int, since_ms: int) -> Column:
         "bodyLength": F.lit("512"),
         "cost": tail("send", 1),
         "msgType": F.lit("0"),
-        "offsetMsgId": msg_id,
+        "offsetMsgId": ids.stored,
         "success": F.lit("true"),
     }
 
@@ -116,8 +161,8 @@ def _records(queue: Queue, n: Column, index: int, since_ms: int) -> Column:
             _record("sub_after_9", values | {"time": begin + cost}),
         ]
 
-    once = F.concat(*attempt(first, received, 0, fate != 1))
-    twice = F.concat(*attempt(again, received + 10_000, 1, F.lit(True)))
+    once = F.concat(*attempt(ids.first, received, 0, fate != 1))
+    twice = F.concat(*attempt(ids.second, received + 10_000, 1, F.lit(True)))
     nothing = F.lit("")
     return F.concat(
         _record("pub_14", pub),

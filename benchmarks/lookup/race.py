@@ -1,0 +1,120 @@
+"""Look-ups of random messages, by id and by key, in lakes of different size: warm, in turn."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.lookup.ids import HOT_KEY
+from spark_jobs.lookup.reader import Reader
+from spark_jobs.lookup.search import lives
+from spark_jobs.serving.build import build
+from spark_jobs.settings import Settings
+
+ROUNDS, WARM_UP = 5, 1
+OF_A_ROUND = 60  # look-ups, half of them by id
+
+
+@dataclass
+class Lane:
+    """The look-ups in a lake.
+
+    Attributes:
+        reader: its serving file.
+        todo: (message id, key) of random messages of the whole period.
+        seconds: of the look-ups by id and by key.
+        files: data files that each has opened.
+    """
+
+    reader: Reader
+    todo: list[tuple[str, str]]
+    seconds: dict[str, list[float]] = field(default_factory=lambda: {"id": [], "key": []})
+    files: list[int] = field(default_factory=list)
+
+    def round(self, counts: bool) -> None:
+        """Look up the next messages."""
+        for number in range(OF_A_ROUND):
+            msg_id, key = self.todo.pop()
+            how = "key" if number % 2 else "id"
+            before, begin = self.reader.files_read, time.perf_counter()
+            found = lives(self.reader, key=key) if how == "key" else lives(self.reader, msg_id)
+            seconds = time.perf_counter() - begin
+            assert [life.msg_id for life in found] == [msg_id], (msg_id, key, found)
+            if counts:
+                self.seconds[how].append(seconds)
+                self.files.append(self.reader.files_read - before)
+
+    @property
+    def ms(self) -> list[float]:
+        """Milliseconds of all look-ups."""
+        return [each * 1000 for how in self.seconds.values() for each in how]
+
+
+def race(lakes: dict[int, Settings], console: Console) -> dict[int, Lane]:
+    """The look-ups in each lake, by its number of records."""
+    with ExitStack() as stack:
+        lanes = {}
+        for records, settings in lakes.items():
+            build(settings, from_scratch=True)
+            reader = stack.enter_context(Reader.open(settings))
+            lanes[records] = Lane(reader, _random_messages(reader))
+        for turn in range(-WARM_UP, ROUNDS):
+            for records in list(lanes)[:: 1 if turn % 2 else -1]:
+                lanes[records].round(counts=turn >= 0)
+        _show(lanes, console)
+        for records, lane in lanes.items():
+            begin = time.perf_counter()
+            found = lives(lane.reader, key=HOT_KEY)
+            console.print(
+                f"the key of 10,000 messages, at {records:,} records: {len(found)} messages shown after "
+                f"{time.perf_counter() - begin:.1f} s"
+            )
+    return lanes
+
+
+def p95(milliseconds: list[float]) -> float:
+    return statistics.quantiles(milliseconds, n=20)[-1]
+
+
+def _random_messages(reader: Reader) -> list[tuple[str, str]]:
+    count = (WARM_UP + ROUNDS) * OF_A_ROUND
+    rows = reader.query(
+        "select msg_id, split_part(keys, ' ', 1) as key from "
+        f"(select msg_id, keys from marts.fct_sends using sample reservoir({count} rows) repeatable (7))"
+    )
+    assert len(rows) == count
+    return [(row["msg_id"], row["key"]) for row in rows]
+
+
+def _show(lanes: dict[int, Lane], console: Console) -> None:
+    table = Table(title="the life of a random message", title_justify="left", box=box.SIMPLE_HEAD)
+    table.add_column("records")
+    for heading in (
+        "look-ups",
+        "p50 ms",
+        "p95 ms",
+        "max ms",
+        "by id, p50",
+        "by key, p50",
+        "files opened",
+        "of",
+    ):
+        table.add_column(heading, justify="right")
+    for records, lane in lanes.items():
+        ms = lane.ms
+        figures = [statistics.median(ms), p95(ms), max(ms)]
+        figures += [statistics.median(each) * 1000 for each in lane.seconds.values()]
+        table.add_row(
+            f"{records:,}",
+            str(len(ms)),
+            *(f"{figure:.0f}" for figure in figures),
+            f"{statistics.median(lane.files):.0f}, at most {max(lane.files)}",
+            f"{lane.reader.files_total:,}",
+        )
+    console.print(table)
