@@ -216,7 +216,7 @@ lint: setup ## run ruff, format, types, SQL style
 # ---- measure ------------------------------------------------------------------------------------
 
 .PHONY: bench
-bench: bench-extract bench-decode bench-merge bench-models ## run all benchmarks
+bench: bench-extract bench-decode bench-merge bench-models bench-lookup ## run all benchmarks
 
 .PHONY: bench-extract
 bench-extract: setup ## compare our client with the official Java client and the PyPI wheel, on a real broker
@@ -233,3 +233,7 @@ bench-merge: setup ## measure decode and merge of a million records into 20 M an
 .PHONY: bench-models
 bench-models: setup ## measure an incremental run of the marts beside 10 M and 1 M records of history, and compare percentiles with exact ones
 	@$(RUN) benchmarks.models
+
+.PHONY: bench-lookup
+bench-lookup: setup ## measure the look-up of a message at 20 M and 2 M records and beside mqadmin, and the serving file with a year of hours
+	@$(RUN) benchmarks.lookup

@@ -13,7 +13,7 @@ from rich.table import Table
 
 from benchmarks.lookup.ids import HOT_KEY
 from spark_jobs.lookup.reader import Reader
-from spark_jobs.lookup.search import lives
+from spark_jobs.lookup.life import lives
 from spark_jobs.serving.build import build
 from spark_jobs.settings import Settings
 
