@@ -17,11 +17,11 @@ from pathlib import Path
 
 from rich.console import Console
 
+from benchmarks.lookup.race import look_up
 from sandbox.broker import TRACE_TOPIC, rocketmq
 from sandbox.releases import NEWEST
 from sandbox.traffic import generate
 from spark_jobs.lake import jars
-from spark_jobs.lookup.life import lives
 from spark_jobs.lookup.reader import Reader
 from spark_jobs.settings import PROJECT, Cluster, Settings
 
@@ -78,7 +78,7 @@ def _commands(namesrv: str, folder: Path) -> dict[str, list[str]]:
     tool = "org.apache.rocketmq.tools.command.MQAdminStartup"
     return {
         MAKE: ["make", "--silent", "-C", str(PROJECT), "message", "ID="],
-        PYTHON: [sys.executable, "-m", "spark_jobs.lookup.command", "--id="],
+        PYTHON: [sys.executable, "-m", "spark_jobs.lookup.command", "message", "--id="],
         MQADMIN: [*mqadmin, tool, "queryMsgTraceById", "-n", namesrv, "-t", TRACE_TOPIC, "-i", ""],
     }
 
@@ -112,6 +112,6 @@ def _warm(settings: Settings, messages: list[str]) -> float:
     with Reader.open(settings) as reader:
         for msg_id in messages:
             begin = time.perf_counter()
-            assert lives(reader, msg_id)
+            look_up(reader, msg_id, "id")
             seconds.append(time.perf_counter() - begin)
     return statistics.median(seconds)
