@@ -67,6 +67,6 @@ def _year(home: Path) -> dict[str, float]:
 _PARTS = {"race": _race, "mqadmin": _mqadmin, "year": _year}
 
 if __name__ == "__main__":
-    logging.basicConfig(format="%(message)s")
+    logging.basicConfig(format="%(message)s", force=True)
     logging.getLogger("sandbox").setLevel(logging.INFO)
     sys.exit(main())
