@@ -14,6 +14,7 @@ override UV_VERSION := 0.13.8
 override RUN := .venv/bin/python -m
 override CLUSTER_GIVEN := $(filter-out undefined,$(origin CLUSTER))
 override TOPIC_GIVEN := $(filter-out undefined,$(origin TOPIC))
+override DASHBOARDS_GIVEN := $(filter-out undefined,$(origin DASHBOARDS))
 override export PYTHONPATH := $(CURDIR)
 
 export TRACE_HOME ?= $(CURDIR)/var
@@ -40,6 +41,8 @@ export MSG_ID ?=
 export DRY_RUN ?=
 export YES ?=
 export PORT ?= 8080
+export DASHBOARDS ?=
+export DASHBOARDS_PORT ?= 8088
 export TESTS ?= tests
 export SOAK ?= 10
 export FUZZ ?= 1000000
@@ -64,20 +67,30 @@ setup: need-java .venv/installed ## install the locked Python packages, fetch th
 	@$(RUN) spark_jobs.lake.jars sandbox/ivy.xml > /dev/null
 	@$(RUN) spark_jobs.jobs.archive_classes > /dev/null
 
+# Shell code: install a lock file ($$1) into an environment ($$2), with uv, which is installed first if it is missing.
+define INSTALL
+uv=$$(command -v uv || true)
+if [ -z "$$uv" ]; then
+  uv=.tools/uv/bin/uv
+  [ -x "$$uv" ] || { echo "set-up: installing uv $(UV_VERSION) into .tools/uv"
+    "$$PYTHON" -m venv .tools/uv
+    ca=$$(.tools/uv/bin/pip config list | grep "\.cert=" > /dev/null || "$$PYTHON" -c "$$SYSTEM_CA")
+    .tools/uv/bin/pip install --disable-pip-version-check $${ca:+--cert "$$ca"} uv==$(UV_VERSION); }
+fi
+echo "set-up: installing $$(grep -c '^[a-z0-9]' "$$1") locked packages into $$2 (1 to 3 minutes)"
+[ -x "$$2/bin/python" ] || "$$uv" venv -q --python "$$PYTHON" "$$2"
+UV_SYSTEM_CERTS="$${UV_SYSTEM_CERTS:-true}" "$$uv" pip sync --require-hashes --python "$$2/bin/python" "$$1"
+echo "set-up: packages installed in $$SECONDS s"
+touch "$$2/installed"
+endef
+override export INSTALL := $(INSTALL)
+
 .venv/installed: requirements.lock | need-python
-	@uv=$$(command -v uv || true); \
-	if [ -z "$$uv" ]; then \
-	  uv=.tools/uv/bin/uv; \
-	  [ -x "$$uv" ] || { echo "set-up: installing uv $(UV_VERSION) into .tools/uv"; \
-	    "$$PYTHON" -m venv .tools/uv; \
-	    ca=$$(.tools/uv/bin/pip config list | grep "\.cert=" > /dev/null || "$$PYTHON" -c "$$SYSTEM_CA"); \
-	    .tools/uv/bin/pip install --disable-pip-version-check $${ca:+--cert "$$ca"} uv==$(UV_VERSION); }; \
-	fi; \
-	echo "set-up: installing $$(grep -c '^[a-z0-9]' requirements.lock) locked packages into .venv (1 to 3 minutes)"; \
-	[ -x .venv/bin/python ] || "$$uv" venv -q --python "$$PYTHON" .venv; \
-	UV_SYSTEM_CERTS="$${UV_SYSTEM_CERTS:-true}" "$$uv" pip sync --require-hashes --python .venv/bin/python requirements.lock; \
-	echo "set-up: packages installed in $$SECONDS s"
-	@touch .venv/installed
+	@set -- requirements.lock .venv; eval "$$INSTALL"
+
+# Superset's libraries conflict with Airflow's.
+.venv-dashboards/installed: dashboards/requirements.lock | need-python
+	@set -- dashboards/requirements.lock .venv-dashboards; eval "$$INSTALL"
 
 .PHONY: need-python need-java
 need-python:
@@ -90,9 +103,11 @@ need-java:
 	  echo "Java 17 or 21 is missing: install it (Debian: apt-get install openjdk-17-jdk-headless) or set JAVA_HOME" >&2; exit 1; }
 
 .PHONY: lock
-lock: ## resolve pyproject.toml into requirements.lock again
+lock: ## resolve pyproject.toml and dashboards/requirements.in into the lock files again
 	uv pip compile pyproject.toml --group dev --group sandbox --universal --generate-hashes \
 	  --python-version 3.11 --no-header -q -o requirements.lock
+	uv pip compile dashboards/requirements.in --universal --generate-hashes \
+	  --python-version 3.11 --no-header -q -o dashboards/requirements.lock
 
 # ---- use ----------------------------------------------------------------------------------------
 
@@ -106,8 +121,8 @@ run: setup ## run the pipeline once on your cluster, and print three marts; NAME
 	  --credentials-env="$$CREDENTIALS_ENV"
 
 .PHONY: up down status need-venv
-up: setup ## start Airflow with the DAGs on their schedule, for the clusters of the file TRACE_SETTINGS, until `make down`; PORT=8080
-	@$(RUN) deploy.up up --port="$$PORT"
+up: setup $(if $(DASHBOARDS_GIVEN),.venv-dashboards/installed) ## start Airflow with the DAGs on their schedule, for the clusters of the file TRACE_SETTINGS, until `make down`; PORT=8080 [DASHBOARDS=1: and Superset, DASHBOARDS_PORT=8088]
+	@$(RUN) deploy.up up --port="$$PORT" $${DASHBOARDS:+--dashboards} --dashboards-port="$$DASHBOARDS_PORT"
 down: need-venv ## stop what `make up` started
 	@$(RUN) deploy.up down
 status: need-venv ## show the components that `make up` started, and open alerts; exit code 0: all healthy, 1: something is not, 3: not running
@@ -131,6 +146,12 @@ search: .venv/installed ## list messages; [TOPIC=…] [GROUP=…] [STATE=orphane
 	@$(RUN) spark_jobs.lookup.command search $(if $(TOPIC_GIVEN),--topic="$$TOPIC") $${GROUP:+--group="$$GROUP"} \
 	  $${STATE:+--state="$$STATE"} $${FROM:+--start="$$FROM"} $${TO:+--end="$$TO"} $${MIN_MS:+--min-ms="$$MIN_MS"} \
 	  $(if $(CLUSTER_GIVEN),--cluster="$$CLUSTER") $${FORMAT:+--format="$$FORMAT"}
+
+.PHONY: dashboards dashboards-export
+dashboards: .venv/installed .venv-dashboards/installed ## start Superset with the dashboards on the published marts, until Ctrl-C; DASHBOARDS_PORT=8088
+	@$(RUN) deploy.dashboards.service --port="$$DASHBOARDS_PORT"
+dashboards-export: .venv/installed .venv-dashboards/installed ## write what was changed in the browser back into the files of dashboards/
+	@$(RUN) deploy.dashboards.export
 
 .PHONY: ingest-reset
 ingest-reset: setup ## reset a queue whose topic was deleted and recreated; QUEUE=cluster/topic/broker/id
@@ -207,11 +228,12 @@ check: setup ## run before each commit, about a minute: ruff, format, types, uni
 	@.venv/bin/mypy & types=$$!; code=0; $(RUN) pytest -q -n 2 --dist loadfile tests/unit || code=$$?; wait "$$types" || code=1; exit "$$code"
 
 .PHONY: lint
-lint: setup ## run ruff, format, types, SQL style
+lint: setup ## run ruff, format, types, SQL style, dashboards against the dbt project
 	.venv/bin/ruff check .
 	.venv/bin/ruff format --check .
 	.venv/bin/mypy
 	.venv/bin/sqlfluff lint -q dbt_project/models dbt_project/tests
+	@$(RUN) deploy.dashboards.lint
 
 # ---- measure ------------------------------------------------------------------------------------
 

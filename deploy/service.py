@@ -7,7 +7,7 @@ import os
 import shutil
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -40,6 +40,7 @@ class Service:
         url: of the api-server.
         environment: of the components.
         components: in the order of their start.
+        health: whether components that are not Airflow's answer, by name.
         timeouts: of the supervisor.
         lock: descriptor of an open file that the components inherit.
         write_state: saves the state; raises OSError.
@@ -54,6 +55,7 @@ class Service:
         url: str,
         environment: dict[str, str],
         components: Sequence[Component],
+        health: Mapping[str, Callable[[], bool]],
         timeouts: Timeouts,
         lock: int,
         write_state: Callable[[dict[str, Any]], None],
@@ -61,7 +63,8 @@ class Service:
         self._url, self._environment, self._lock, self._write_state = url, environment, lock, write_state
         self._logs = settings.home / "airflow" / "components"
         self._heartbeats = Heartbeats(Airflow(url, timeout=5))
-        self.supervisor = Supervisor(components, self._start, self._heartbeats.health, timeouts)
+        self._health = health
+        self.supervisor = Supervisor(components, self._start, self._answers, timeouts)
         self._alerts = InstallationAlerts(settings, time.monotonic())
         self._dags = Dags(url, settings.home / "airflow")
         self._is_ready = False
@@ -111,6 +114,9 @@ class Service:
         ]
         self._alerts.step(now, list(supervisor.states), faults, supervisor.is_ready)
         self._publish(now)
+
+    def _answers(self) -> dict[str, bool | None]:
+        return self._heartbeats.health() | {name: answers() for name, answers in self._health.items()}
 
     def _publish(self, now: float) -> None:
         state = {

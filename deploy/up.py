@@ -14,7 +14,9 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from rich.console import Console
@@ -23,9 +25,10 @@ from rich.table import Table
 from deploy import airflow_components, child_process, home_lock
 from deploy.airflow_components import PASSWORDS, USER
 from deploy.airflow_environment import fail_left_over_runs, prepare
+from deploy.dashboards import service
 from deploy.preflight import exit_if_wrong_lake
 from deploy.service import START_SECONDS, Service
-from deploy.supervisor import Timeouts
+from deploy.supervisor import Component, Timeouts
 from spark_jobs.alerts.sinks import sink
 from spark_jobs.process.file_lock import Holder
 from spark_jobs.process.home import keep_private
@@ -33,6 +36,7 @@ from spark_jobs.process.text_file import replace_text
 from spark_jobs.settings import Settings, load_settings
 
 UP = "make up"
+DASHBOARDS = "dashboards"
 # `serve` writes its state every second or two; without a write for this time it hangs.
 HUNG_SECONDS = 60.0
 # The size of the state file: it can be overwritten in place on a full disk.
@@ -97,8 +101,13 @@ class State:
         return max(0.0, time.time() - self.read().get("at", time.time()))
 
 
-def serve(settings: Settings, port: int) -> None:
+def serve(settings: Settings, port: int, dashboards: int | None) -> None:
     """Run the components until SIGTERM.
+
+    Args:
+        settings: the lake.
+        port: of Airflow's web server.
+        dashboards: port of Superset, which runs as a further component; None: it does not run.
 
     Raises:
         HomeInUseError: another command uses `TRACE_HOME`.
@@ -112,14 +121,19 @@ def serve(settings: Settings, port: int) -> None:
         environment = prepare(settings)
         fail_left_over_runs(environment)
         url, environment, components = airflow_components.components(environment, port)
+        health: dict[str, Callable[[], bool]] = {}
+        if dashboards:
+            command = (sys.executable, "-m", "deploy.dashboards.service", "--wait", "--port", str(dashboards))
+            components.append(Component(DASHBOARDS, command))
+            health[DASHBOARDS] = partial(service.answers, settings, dashboards)
         with Service(
-            settings, url, environment, components, Timeouts(), lock.fileno(), state.write
-        ) as service:
-            signal.signal(signal.SIGUSR1, lambda *_: service.supervisor.restart_now())
-            service.run()
+            settings, url, environment, components, health, Timeouts(), lock.fileno(), state.write
+        ) as running:
+            signal.signal(signal.SIGUSR1, lambda *_: running.supervisor.restart_now())
+            running.run()
 
 
-def up(settings: Settings, port: int) -> int:
+def up(settings: Settings, port: int, dashboards: int | None) -> int:
     """Start `serve` and wait until all components are healthy, or restart those that are not; return an exit code.
 
     Raises:
@@ -150,7 +164,10 @@ def up(settings: Settings, port: int) -> int:
     with state.log.open("a") as out:
         log_size = out.tell()
         process = subprocess.Popen(
-            [sys.executable, "-m", "deploy.up", "serve", "--port", str(port)],
+            [
+                *(sys.executable, "-m", "deploy.up", "serve", "--port", str(port)),
+                *(("--dashboards", "--dashboards-port", str(dashboards)) if dashboards else ()),
+            ],
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=subprocess.STDOUT,
@@ -172,6 +189,10 @@ def up(settings: Settings, port: int) -> int:
         return 130
     _say(f"up: {state.read()['url']}")
     _say(f"log in as {USER} with the password in {state.home / PASSWORDS}")
+    if dashboards:
+        superset = service.Superset(settings)
+        _say(f"dashboards: {service.url_of(dashboards)}, after the first publication of the marts")
+        _say(f"log in as {service.ADMIN} with the password in {superset.password_file}")
     _say(f"logs: {state.log.parent} of the components, {state.home / 'logs'} of the tasks")
     return 0
 
@@ -266,12 +287,15 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("command", choices=["up", "down", "status", "serve"])
     parser.add_argument("--port", type=int, default=8080, help="of Airflow's web server, on loopback")
+    parser.add_argument("--dashboards", action="store_true", help="run Superset too")
+    parser.add_argument("--dashboards-port", type=int, default=8088, help="of Superset, on loopback")
     args = parser.parse_args(argv)
+    dashboards = args.dashboards_port if args.dashboards else None
     settings = load_settings()
     keep_private(settings.home)
     match args.command:
         case "up":
-            return up(settings, args.port)
+            return up(settings, args.port, dashboards)
         case "down":
             return down(settings)
         case "status":
@@ -280,7 +304,7 @@ def main(argv: list[str] | None = None) -> int:
     logging.raiseExceptions = False  # a log that cannot be written is no reason to end
     logging.getLogger("httpx").setLevel(logging.WARNING)
     try:
-        serve(settings, args.port)
+        serve(settings, args.port, dashboards)
     except (RuntimeError, OSError) as error:
         log.error("%s", error)
         return 1

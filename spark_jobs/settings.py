@@ -228,9 +228,15 @@ class MaintenanceWindow(_Section):
     match: str = Field(default="*", description="pattern (*, ?) of the identities that are held back")
 
 
-def _runbooks() -> str:
+def pages_url() -> str | None:
+    """The address of the pages in Airflow's web server; None where `AIRFLOW__API__BASE_URL` does not say where that is."""
     base = os.environ.get("AIRFLOW__API__BASE_URL")
-    return f"{base.rstrip('/')}/trace-warehouse/runbooks" if base else "docs/runbooks"
+    return f"{base.rstrip('/')}/trace-warehouse" if base else None
+
+
+def _runbooks() -> str:
+    pages = pages_url()
+    return f"{pages}/runbooks" if pages else "docs/runbooks"
 
 
 class Alerts(_Section):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -11,7 +10,7 @@ from typing import Protocol
 from spark_jobs.checks.entity import parts
 from spark_jobs.checks.registry import BY_NAME
 from spark_jobs.lookup.address import minute, of_search
-from spark_jobs.settings import Settings
+from spark_jobs.settings import Settings, pages_url
 
 # Clients write the names in traces as they like; a longer link helps nobody.
 LONGEST = 1000
@@ -55,10 +54,8 @@ class MessagesPage:
     @classmethod
     def of(cls, settings: Settings) -> MessagesPage | None:
         """The page in Airflow; None where `AIRFLOW__API__BASE_URL` does not say where that is."""
-        base = os.environ.get("AIRFLOW__API__BASE_URL")
-        if not base:
-            return None
-        return cls(f"{base.rstrip('/')}/trace-warehouse", timedelta(hours=settings.checks.window_hours))
+        pages = pages_url()
+        return cls(pages, timedelta(hours=settings.checks.window_hours)) if pages else None
 
     def link(self, alerts: Sequence[HasEntity]) -> str | None:
         """The search that finds the messages of all these alerts of one check; None if it is not about messages."""

@@ -19,15 +19,17 @@ from spark_jobs.lake.tables import EVENTS, RAW
 from spark_jobs.mart_build.inputs import Published
 from spark_jobs.serving import files, in_place
 from spark_jobs.serving.contents import FORMAT, Contents
-from spark_jobs.serving.copied import copy
+from spark_jobs.serving.copied import copy, copy_newest
+from spark_jobs.serving.shown import Shown, for_dashboards
 from spark_jobs.serving.snapshots import total_rows
-from spark_jobs.settings import Settings
+from spark_jobs.settings import Settings, pages_url
 
 # The tables of these namespaces are copied; facts and ops only if they are not too large.
 _COPIED = ("marts", "ops")
 # These are always read in place: the records, and the indexes of the look-up.
 _IN_PLACE = (RAW.name, EVENTS.name, "intermediate.int_message_hours", "intermediate.int_identifier_hours")
-_FUNCTIONS = Path(__file__).with_name("functions.sql")
+FUNCTIONS = Path(__file__).with_name("functions.sql")
+VIEWS = Path(__file__).with_name("dashboards.sql")
 # The JVM of the job has its own memory.
 _MEMORY = "1GB"
 # Times are UTC.
@@ -39,7 +41,7 @@ create schema if not exists raw;
 create schema if not exists intermediate;
 create schema if not exists serving;
 create or replace table serving.publications (
-  publication_id varchar, change_seq_to bigint, built_at timestamp, format varchar, warehouse varchar
+  publication_id varchar, change_seq_to bigint, built_at timestamp, format varchar, warehouse varchar, pages varchar
 );
 create or replace table serving.watermarks (cluster varchar, complete_to timestamp);
 create table if not exists serving.relations (
@@ -101,16 +103,29 @@ def _publish(
 ) -> tuple[Path, dict[str, int]]:
     target = files.start(settings)
     try:
-        if before:
-            shutil.copyfile(before, target)
-        written = _write(settings, catalog, published, target)
+        written = {}
+        for name, shown in (
+            (files.DASHBOARDS, for_dashboards(settings, catalog)),
+            (files.FILE, _for_readers(settings, catalog, published)),
+        ):
+            if before and (older := before.with_name(name)).exists():
+                shutil.copyfile(older, target.with_name(name))
+            written = _write(settings, published, target.with_name(name), shown)
         return files.publish(settings, target), written
     except BaseException:
         files.discard(target)
         raise
 
 
-def _write(settings: Settings, catalog: Catalog, published: Published, target: Path) -> dict[str, int]:
+def _for_readers(settings: Settings, catalog: Catalog, published: Published) -> list[Shown]:
+    found = []
+    for name, table in _tables(catalog).items():
+        snapshot = _snapshot(table, published)
+        found.append(Shown(table, snapshot, _is_copied(settings, name, table, total_rows(snapshot))))
+    return found
+
+
+def _write(settings: Settings, published: Published, target: Path, shown: list[Shown]) -> dict[str, int]:
     written = {}
     with duckdb.connect(target) as connection:
         connection.execute(
@@ -119,17 +134,16 @@ def _write(settings: Settings, catalog: Catalog, published: Published, target: P
         known = _known(connection, settings.warehouse)
         connection.begin()
         connection.execute(_TABLES)
-        connection.execute(_FUNCTIONS.read_text())
-        tables = _tables(catalog)
-        for name in known.keys() - tables.keys():
+        connection.execute(FUNCTIONS.read_text())
+        for name in known.keys() - {each.name for each in shown}:
             _drop(connection, known[name])
-        for name, table in tables.items():
-            snapshot = _snapshot(table, published)
-            is_copied = _is_copied(settings, name, table, total_rows(snapshot))
-            rows = _update(connection, table, snapshot, known.get(name), is_copied)
+        for each in shown:
+            rows = _update(connection, each, known.get(each.name))
             if rows is not None:
-                written[name] = rows
+                written[each.name] = rows
         _describe(connection, published, settings.warehouse)
+        if target.name == files.DASHBOARDS:
+            connection.execute(VIEWS.read_text())
         connection.commit()
         # The close would write it too, but hides an error such as a full disk.
         connection.execute("checkpoint")
@@ -198,28 +212,30 @@ def _snapshot(table: Table, published: Published) -> Snapshot | None:
     )
 
 
-def _update(
-    connection: duckdb.DuckDBPyConnection,
-    table: Table,
-    snapshot: Snapshot | None,
-    known: _Relation | None,
-    is_copied: bool,
-) -> int | None:
+def _update(connection: duckdb.DuckDBPyConnection, shown: Shown, known: _Relation | None) -> int | None:
     """Make a relation equal to a snapshot; return the rows or files that were added, None if it was equal."""
-    name = ".".join(table.name())
-    columns = ", ".join(f"{field.name} {field.field_type}" for field in table.schema().fields)
+    table, snapshot = shown.table, shown.snapshot
     new = _Relation(
-        name, snapshot.snapshot_id if snapshot else None, total_rows(snapshot), columns, is_copied
+        shown.name,
+        snapshot.snapshot_id if snapshot else None,
+        shown.row_count,
+        shown.columns,
+        shown.is_copied,
     )
     if known == new:
         return None
     older = None
-    if known and (known.columns, known.is_copied) == (columns, is_copied) and known.snapshot_id:
+    if known and (known.columns, known.is_copied) == (new.columns, new.is_copied) and known.snapshot_id:
         older = table.snapshot_by_id(known.snapshot_id)
     if known and older is None:
         _drop(connection, known)
-    added = (copy if is_copied else in_place.point_to)(connection, table, older, snapshot)
-    connection.execute("delete from serving.relations where table_name = ?", [name])
+    if shown.newest_rows is not None:
+        added = copy_newest(connection, table, snapshot, shown.newest_rows, shown.without)
+    elif shown.is_copied:
+        added = copy(connection, table, older, snapshot, shown.without)
+    else:
+        added = in_place.point_to(connection, table, older, snapshot)
+    connection.execute("delete from serving.relations where table_name = ?", [shown.name])
     connection.execute(
         "insert into serving.relations values (?, ?, ?, ?, ?)",
         [new.table_name, new.snapshot_id, new.row_count, new.columns, new.is_copied],
@@ -238,8 +254,8 @@ def _drop(connection: duckdb.DuckDBPyConnection, relation: _Relation) -> None:
 def _describe(connection: duckdb.DuckDBPyConnection, published: Published, warehouse: str) -> None:
     now = datetime.now(UTC).replace(tzinfo=None)
     connection.execute(
-        "insert into serving.publications values (?, ?, ?, ?, ?)",
-        [published.publication_id, published.change_seq_to, now, FORMAT, warehouse],
+        "insert into serving.publications values (?, ?, ?, ?, ?, ?)",
+        [published.publication_id, published.change_seq_to, now, FORMAT, warehouse, pages_url()],
     )
     for cluster, complete_to in published.watermarks.items():
         connection.execute("insert into serving.watermarks values (?, ?)", [cluster, complete_to])

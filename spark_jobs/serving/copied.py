@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from datetime import datetime
+
 import duckdb
 from pyiceberg.manifest import DataFile
 from pyiceberg.table import Table
@@ -12,7 +15,11 @@ from spark_jobs.serving.snapshots import changes, time_range, total_rows
 
 
 def copy(
-    connection: duckdb.DuckDBPyConnection, table: Table, older: Snapshot | None, newer: Snapshot | None
+    connection: duckdb.DuckDBPyConnection,
+    table: Table,
+    older: Snapshot | None,
+    newer: Snapshot | None,
+    without: Collection[str] = (),
 ) -> int:
     """Make the DuckDB table equal to the snapshot, and return the number of inserted rows.
 
@@ -21,22 +28,57 @@ def copy(
         table: the Iceberg table.
         older: the snapshot that the DuckDB table equals; None to create it.
         newer: the snapshot to copy; None for no rows.
+        without: columns that the DuckDB table does not have.
 
     Raises:
         RuntimeError: the number of rows is not that of the snapshot.
     """
     name = ".".join(table.name())
-    inserted = _replace_partitions(connection, table, older, newer) if older else None
+    inserted = _replace_partitions(connection, table, older, newer, without) if older else None
     if inserted is None or _count(connection, name) != total_rows(newer):
-        _create(connection, table)
-        inserted = _insert(connection, table, changes(table, None, newer).added)
+        create(connection, table, without)
+        inserted = insert(connection, table, changes(table, None, newer).added, without)
     if (count := _count(connection, name)) != total_rows(newer):
         raise RuntimeError(f"{name}: the serving file has {count} rows, Iceberg {total_rows(newer)}")
     return inserted
 
 
+def copy_newest(
+    connection: duckdb.DuckDBPyConnection,
+    table: Table,
+    snapshot: Snapshot | None,
+    rows: int,
+    without: Collection[str] = (),
+) -> int:
+    """Create the DuckDB table with the newest partitions of the snapshot that have at most so many rows; return their number.
+
+    Raises:
+        ValueError: the table is not partitioned by time.
+    """
+    by_partition: dict[datetime, list[DataFile]] = {}
+    for file in changes(table, None, snapshot).added:
+        partition = time_range(table, file)
+        if partition is None:
+            raise ValueError(
+                f"{'.'.join(table.name())} is not partitioned by time: its newest rows are unknown"
+            )
+        by_partition.setdefault(partition.start, []).append(file)
+    newest: list[DataFile] = []
+    for start in sorted(by_partition, reverse=True):
+        rows -= sum(file.record_count for file in by_partition[start])
+        if rows < 0:
+            break
+        newest += by_partition[start]
+    create(connection, table, without)
+    return insert(connection, table, newest, without)
+
+
 def _replace_partitions(
-    connection: duckdb.DuckDBPyConnection, table: Table, older: Snapshot, newer: Snapshot | None
+    connection: duckdb.DuckDBPyConnection,
+    table: Table,
+    older: Snapshot,
+    newer: Snapshot | None,
+    without: Collection[str],
 ) -> int | None:
     """Delete the partitions of removed files and insert the added files; None if that cannot be done.
 
@@ -49,21 +91,27 @@ def _replace_partitions(
         return None
     for condition in conditions:
         connection.execute(f"delete from {'.'.join(table.name())} where {condition}")
-    return _insert(connection, table, found.added)
+    return insert(connection, table, found.added, without)
 
 
-def _create(connection: duckdb.DuckDBPyConnection, table: Table) -> None:
+def create(connection: duckdb.DuckDBPyConnection, table: Table, without: Collection[str] = ()) -> None:
+    """Create or replace the table, without rows."""
     name = ".".join(table.name())
-    connection.execute(f"create or replace table {name} as {no_rows(table)}")
+    connection.execute(f"create or replace table {name} as {no_rows(table, without)}")
     for field in table.schema().fields:
+        if field.name in without:
+            continue
         comment = (field.doc or "").replace("'", "''")
         connection.execute(f"comment on column {name}.\"{field.name}\" is '{comment}'")
 
 
-def _insert(connection: duckdb.DuckDBPyConnection, table: Table, added: list[DataFile]) -> int:
+def insert(
+    connection: duckdb.DuckDBPyConnection, table: Table, added: list[DataFile], without: Collection[str] = ()
+) -> int:
+    """Insert the rows of data files; return their number."""
     if not added:
         return 0
-    rows = rows_of(table, text_list(local_path(file) for file in added))
+    rows = rows_of(table, text_list(local_path(file) for file in added), without)
     return int(connection.execute(f"insert into {'.'.join(table.name())} {rows}").fetchall()[0][0])
 
 

@@ -1,6 +1,6 @@
-"""The folder `$TRACE_HOME/serving`: one DuckDB file per publication, and a link to the newest.
+"""The folder `$TRACE_HOME/serving`: the DuckDB files of each publication, and a link to the newest.
 
-    serving/<time of the switch>/lake.duckdb
+    serving/<time of the switch>/lake.duckdb, dashboards.duckdb
     serving/current -> <time>
 
 DuckDB names a database after its file, so the tables are `lake.marts.<name>`, as in Spark. The link is replaced by a
@@ -19,7 +19,9 @@ from pathlib import Path
 from spark_jobs.settings import Settings
 
 FILE = "lake.duckdb"
-_CURRENT = "current"
+# The file that the dashboards read: without user keys, and without paths of other files.
+DASHBOARDS = "dashboards.duckdb"
+CURRENT = "current"
 _UNFINISHED = "building-"
 _NAME = "%Y%m%dT%H%M%S.%fZ"
 
@@ -34,7 +36,7 @@ def current(settings: Settings) -> Path | None:
     The link is resolved: DuckDB shares one instance per path in a process, so a process that opened the link again would
     get the file that it had opened before.
     """
-    file = folder(settings) / _CURRENT / FILE
+    file = folder(settings) / CURRENT / FILE
     return file.resolve() if file.exists() else None
 
 
@@ -57,12 +59,13 @@ def discard(file: Path) -> None:
 def publish(settings: Settings, file: Path) -> Path:
     """Make a file of `start` read-only, and switch to it; return its new path."""
     root = folder(settings)
-    file.chmod(file.stat().st_mode & 0o555)
+    for each in file.parent.iterdir():
+        each.chmod(each.stat().st_mode & 0o555)
     name = _name(current(settings))
     file.parent.rename(root / name)
-    link = root / f"{_UNFINISHED}{_CURRENT}"
+    link = root / f"{_UNFINISHED}{CURRENT}"
     link.symlink_to(name)
-    os.replace(link, root / _CURRENT)
+    os.replace(link, root / CURRENT)
     return root / name / FILE
 
 

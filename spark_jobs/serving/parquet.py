@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -51,33 +51,35 @@ def local_path(file: DataFile) -> str:
     return path
 
 
-def rows_of(table: Table, paths: str) -> str:
+def rows_of(table: Table, paths: str, without: Collection[str] = ()) -> str:
     """A query of files. Columns are found by Iceberg's field ids; one that an older file lacks is NULL.
 
     Args:
         table: of the files.
         paths: a DuckDB expression, such as that of `text_list`.
+        without: columns that are left out.
     """
     fields = ", ".join(
         f"{f.field_id}: {{name: {_text(f.name)}, type: {_text(_type(f.field_type))}, default_value: NULL}}"
         for f in table.schema().fields
     )
-    return f"select {_utc_columns(table)} from read_parquet({paths}, schema = map {{{fields}}})"
+    return f"select {_utc_columns(table, without)} from read_parquet({paths}, schema = map {{{fields}}})"
 
 
-def no_rows(table: Table) -> str:
+def no_rows(table: Table, without: Collection[str] = ()) -> str:
     """A query without rows, for a table without files."""
     empty = ", ".join(f'null::{_type(f.field_type)} as "{f.name}"' for f in table.schema().fields)
-    return f"select {_utc_columns(table)} from (select {empty}) where false"
+    return f"select {_utc_columns(table, without)} from (select {empty}) where false"
 
 
-def _utc_columns(table: Table) -> str:
+def _utc_columns(table: Table, without: Collection[str]) -> str:
     """All columns for a DuckDB query; times without a zone, in UTC, so that they do not depend on the reader's zone."""
     return ", ".join(
         f'"{f.name}" at time zone \'UTC\' as "{f.name}"'
         if isinstance(f.field_type, TimestamptzType)
         else f'"{f.name}"'
         for f in table.schema().fields
+        if f.name not in without
     )
 
 

@@ -236,8 +236,8 @@ def _loses_its_alert(manifest: Manifest) -> None:
 
 
 def _is_read_by_nobody(manifest: Manifest) -> None:
-    manifest["exposures"]["exposure.trace_warehouse.messaging_health"]["depends_on"]["nodes"].remove(
-        "model.trace_warehouse.retries"
+    manifest["exposures"]["exposure.trace_warehouse.analysts_sql"]["depends_on"]["nodes"].remove(
+        "model.trace_warehouse.retries_daily"
     )
 
 

@@ -40,7 +40,7 @@ HOSTILE = {
 }
 HOSTILE["all"] = "\n".join(HOSTILE.values())
 # Their values choose an option and are shown to no program.
-FLAGS = {"DRY_RUN": "--dry-run", "YES": "--yes", "RAW": "--records"}
+FLAGS = {"DRY_RUN": "--dry-run", "YES": "--yes", "RAW": "--records", "DASHBOARDS": "--dashboards"}
 FAKE = """#!/bin/bash
 {{ printf '%s\\0' "$0" "$@"; printf '\\1'; env -0; printf '\\2'; }} >> {log}
 [ "$*" != -version ] || echo 'openjdk version "17.0.1"' >&2
@@ -115,8 +115,9 @@ def _call(text: str) -> Call:
 @pytest.fixture(scope="module")
 def checkout(tmp_path_factory: pytest.TempPathFactory) -> Checkout:
     folder = tmp_path_factory.mktemp("checkout")
-    for name in ("Makefile", "requirements.lock"):
-        shutil.copy(PROJECT / name, folder)
+    for name in ("Makefile", "requirements.lock", "dashboards/requirements.lock"):
+        (folder / name).parent.mkdir(exist_ok=True)
+        shutil.copy(PROJECT / name, folder / name)
     fake = FAKE.format(log=folder / "calls")
     names = [".venv/bin/python", ".venv/bin/ruff", ".venv/bin/mypy", ".venv/bin/sqlfluff"]
     for name in (*names, "bin/uv", "bin/python3.11", "jdk/bin/java"):
@@ -124,7 +125,9 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Checkout:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(fake)
         file.chmod(0o755)
-    (folder / ".venv" / "installed").touch()
+    for environment in (".venv", ".venv-dashboards"):
+        (folder / environment).mkdir(exist_ok=True)
+        (folder / environment / "installed").touch()
     return Checkout(folder)
 
 

@@ -87,6 +87,7 @@ def test_each_start_of_a_component_appends_to_its_log(tmp_path, monkeypatch):
             "http://127.0.0.1:1",
             dict(os.environ),
             [Component("scheduler", command)],
+            {},
             Timeouts(),
             lock.fileno(),
             lambda _: None,

@@ -1,0 +1,112 @@
+"""Superset's configuration. It runs in Superset's own environment, so it imports nothing of the project.
+
+The environment: TRACE_DASHBOARDS_HOME (folder of all state), TRACE_DASHBOARDS_SECRET_KEY, TRACE_DASHBOARDS_DATA (the link to
+the serving file of the newest publication).
+"""
+
+import os
+from pathlib import Path
+
+from flask_caching.backends.filesystemcache import FileSystemCache
+from sqlalchemy.engine import URL
+from sqlalchemy.pool import NullPool
+
+HOME = Path(os.environ["TRACE_DASHBOARDS_HOME"])
+DATA = Path(os.environ["TRACE_DASHBOARDS_DATA"])
+
+SECRET_KEY = os.environ["TRACE_DASHBOARDS_SECRET_KEY"]
+SQLALCHEMY_DATABASE_URI = f"sqlite:///{HOME / 'superset.db'}?check_same_thread=false"
+SQLLAB_CTAS_NO_LIMIT = False
+SQL_MAX_ROW = 100_000
+ROW_LIMIT = 50_000
+DEFAULT_TIME_FILTER = "Last week"
+PREVENT_UNSAFE_DB_CONNECTIONS = True
+FAB_ADD_SECURITY_API = True
+SESSION_COOKIE_HTTPONLY = True
+SESSION_COOKIE_SAMESITE = "Lax"
+WTF_CSRF_ENABLED = True
+ENABLE_PROXY_FIX = False
+# No telemetry, and nothing from other hosts.
+SCARF_ANALYTICS = False
+MAPBOX_API_KEY = ""
+APP_NAME = "RocketMQ traces"
+FEATURE_FLAGS = {
+    "ALERT_REPORTS": False,
+    "DASHBOARD_RBAC": False,
+    "ENABLE_TEMPLATE_PROCESSING": False,
+    "TAGGING_SYSTEM": False,
+}
+TALISMAN_ENABLED = True
+_CSP = {
+    "base-uri": ["'self'"],
+    "default-src": ["'self'"],
+    "img-src": ["'self'", "blob:", "data:"],
+    "worker-src": ["'self'", "blob:"],
+    "connect-src": ["'self'"],
+    "object-src": "'none'",
+    "style-src": ["'self'", "'unsafe-inline'"],
+    # SQL Lab's editor evaluates code.
+    "script-src": ["'self'", "'strict-dynamic'", "'unsafe-eval'"],
+}
+TALISMAN_CONFIG = {
+    "content_security_policy": _CSP,
+    "content_security_policy_nonce_in": ["script-src"],
+    "force_https": False,
+    "session_cookie_secure": False,
+}
+
+
+def _publication() -> str:
+    """The folder of the newest publication; a new one for each."""
+    return DATA.resolve().parent.name
+
+
+class PublicationCache(FileSystemCache):
+    """A cache whose entries belong to one publication, so that a new one shows new numbers without a restart."""
+
+    @classmethod
+    def factory(cls, app, config, args, kwargs):  # noqa: ANN001, ANN206 - as flask-caching declares it
+        """Called by flask-caching."""
+        args.insert(0, config["CACHE_DIR"])
+        kwargs.update({"threshold": config["CACHE_THRESHOLD"]})
+        return cls(*args, **kwargs)
+
+    def _get_filename(self, key: str) -> str:
+        return super()._get_filename(f"{_publication()} {key}")
+
+
+def _cache(name: str, seconds: int) -> dict:
+    return {
+        "CACHE_TYPE": "superset_config.PublicationCache",
+        "CACHE_DIR": str(HOME / "cache" / name),
+        "CACHE_DEFAULT_TIMEOUT": seconds,
+        "CACHE_THRESHOLD": 2000,
+        "CACHE_KEY_PREFIX": name,
+    }
+
+
+CACHE_CONFIG = _cache("metadata", 3600)
+DATA_CACHE_CONFIG = _cache("data", 24 * 3600)
+FILTER_STATE_CACHE_CONFIG = {
+    "CACHE_TYPE": "FileSystemCache",
+    "CACHE_DIR": str(HOME / "cache" / "filters"),
+    "CACHE_DEFAULT_TIMEOUT": 90 * 24 * 3600,
+    "CACHE_THRESHOLD": 10_000,
+}
+EXPLORE_FORM_DATA_CACHE_CONFIG = {
+    "CACHE_TYPE": "FileSystemCache",
+    "CACHE_DIR": str(HOME / "cache" / "explore"),
+    "CACHE_DEFAULT_TIMEOUT": 7 * 24 * 3600,
+    "CACHE_THRESHOLD": 10_000,
+}
+
+
+def DB_CONNECTION_MUTATOR(uri, params, username, security_manager, source):  # noqa: ANN001, ANN201, N802 - Superset's name
+    """Open the file of the newest publication, with a new connection for each query.
+
+    DuckDB shares one instance per path in a process, so the link is resolved.
+    """
+    if uri.drivername != "duckdb":
+        return uri, params
+    params["poolclass"] = NullPool
+    return URL.create("duckdb", database=str(DATA.resolve())), params

@@ -1,0 +1,20 @@
+-- Views of the file of the dashboards, for charts that need another grain than a mart.
+
+-- One row per topic, producer group, hour and range of send durations; a range is from a power of two to the next.
+create or replace view marts.send_latency_distribution as
+select
+  cluster,
+  topic,
+  producer_group,
+  hour,
+  lpad((1::bigint << least(floor(log2(greatest(bucket_ms(entry.key), 1))), 40)::integer)::varchar, 8, ' ') || ' ms' as duration,
+  sum(entry.value)::bigint as cases
+from (select cluster, topic, producer_group, hour, unnest(map_entries(histogram)) as entry from marts.send_latency)
+group by all;
+
+create or replace macro html_text(value) as
+  replace(replace(replace(replace(replace(value, '&', '&amp;'), '<', '&lt;'), '>', '&gt;'), '"', '&quot;'), '''', '&#39;');
+
+-- A link for a table of a dashboard. Message ids are untrusted text.
+create or replace macro message_link(cluster, msg_id) as
+  coalesce('<a href="' || message_url(cluster, msg_id) || '" target="_blank">' || html_text(msg_id) || '</a>', msg_id);

@@ -1,0 +1,196 @@
+"""The files of `dashboards/`: the checks of `make lint`, and the way to Superset's format and back."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from deploy.dashboards import assets, export, lint, roles
+from deploy.dashboards.assets import FOLDER, AssetError
+from deploy.dashboards.bundle import bundle
+from spark_jobs.settings import PROJECT
+
+URI = "duckdb:///dashboards.duckdb"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for kind in assets.KINDS:
+        shutil.copytree(FOLDER / kind, tmp_path / kind)
+    shutil.copy(FOLDER / roles.FILE, tmp_path)
+    return tmp_path
+
+
+def change(file: Path, edit: Callable[[dict[str, Any]], object]) -> None:
+    content = yaml.safe_load(file.read_text())
+    edit(content)
+    file.write_text(yaml.safe_dump(content, sort_keys=False))
+
+
+def test_the_files_have_no_problems():
+    assert lint.problems(assets.read()) == []
+    assert {dashboard.dashboard_title for dashboard in assets.read().dashboards.values()} == {
+        *("Overview", "Consumer groups", "Producers", "Orphans", "Pipeline")
+    }
+
+
+@pytest.mark.parametrize(
+    ("file", "edit", "says"),
+    [
+        (
+            "datasets/send_latency.yaml",
+            lambda c: c.update(table_name="send_latencies"),
+            "dbt has no table marts.send_latencies",
+        ),
+        (
+            "datasets/send_latency.yaml",
+            lambda c: c["metrics"]["sends"].update(expression="sum(sendz)"),
+            "metric sends: Binder Error",
+        ),
+        ("charts/sends.yaml", lambda c: c["params"].update(metric="sendz"), "has no metric sendz"),
+        ("charts/groups.yaml", lambda c: c["params"]["groupby"].append("nobody"), "columns: Binder Error"),
+        ("charts/groups.yaml", lambda c: c.update(description=""), "no description"),
+        (
+            "dashboards/overview.yaml",
+            lambda c: c["filters"][1].update(column="nobody"),
+            "filter Cluster: Binder Error",
+        ),
+        ("dashboards/overview.yaml", lambda c: c["rows"].pop(1), "no dashboard shows it"),
+        (
+            "dashboards/orphans.yaml",
+            lambda c: c["rows"].pop(3),
+            "dashboard_orphans does not show ref('orphaned_messages')",
+        ),
+    ],
+)
+def test_a_mistake_is_found(folder: Path, file: str, edit: Callable[[dict[str, Any]], object], says: str):
+    change(folder / file, edit)
+    assert any(says in line for line in lint.problems(assets.read(folder)))
+
+
+@pytest.mark.parametrize(
+    ("file", "edit", "says"),
+    [
+        ("charts/sends.yaml", lambda c: c.update(dataset="nothing"), "there is no datasets/nothing.yaml"),
+        ("charts/sends.yaml", lambda c: c.update(uuid="1"), "Extra inputs"),
+        ("dashboards/overview.yaml", lambda c: c["rows"][0][1].update(width=12), "wider than 12"),
+        (
+            "dashboards/overview.yaml",
+            lambda c: c["rows"][0][1].update(markdown="and a text"),
+            "either a chart or",
+        ),
+    ],
+)
+def test_a_wrong_file_is_refused(
+    folder: Path, file: str, edit: Callable[[dict[str, Any]], object], says: str
+):
+    change(folder / file, edit)
+    with pytest.raises(AssetError, match=says) as error:
+        assets.read(folder)
+    assert file in str(error.value)
+
+
+def test_a_dashboard_without_an_exposure_and_an_exposure_without_a_dashboard(folder: Path):
+    (folder / "dashboards" / "overview.yaml").rename(folder / "dashboards" / "another.yaml")
+    lines = lint.problems(assets.read(folder))
+    assert "dashboards/another.yaml: exposures.yml has no dashboard_another" in lines
+    assert "exposures.yml: there is no dashboard for dashboard_overview" in lines
+
+
+def test_objects_keep_their_uuids_and_have_no_address():
+    first, second = bundle(assets.read(), URI), bundle(assets.read(), URI)
+    assert first == second
+    found = [yaml.safe_load(text)["uuid"] for path, text in first.items() if path != "metadata.yaml"]
+    assert len(found) == len(set(found))
+    assert assets.uuid_of("charts", "sends") in found
+    everything = "".join(file.read_text() for file in FOLDER.rglob("*.yaml"))
+    for word in ("duckdb:", "password", str(PROJECT), "uuid", "chartId"):
+        assert word not in everything
+
+
+def test_an_export_of_what_was_imported_changes_nothing(folder: Path):
+    exported = bundle(assets.read(folder), URI)
+    assert export.write(export.normalized(exported, assets.read(folder)), folder) == []
+
+
+def test_an_export_writes_what_was_changed_and_nothing_else(folder: Path):
+    exported = bundle(assets.read(folder), URI)
+    chart = yaml.safe_load(exported["charts/sends.yaml"])
+    chart["slice_name"] = "Returned sends"
+    chart["params"] |= {"subheader": "of the selected time", "datasource": "7__table", "slice_id": 3}
+    exported["charts/sends.yaml"] = yaml.safe_dump(chart)
+    new = chart | {"uuid": "6c0e6f5e-3a8b-4d0f-9d6b-0d7c7f1b2a11", "slice_name": "Mine: sends, too"}
+    exported["charts/any.yaml"] = yaml.safe_dump(new)
+    del exported["charts/gaps.yaml"]
+    dashboard = yaml.safe_load(exported["dashboards/pipeline.yaml"])
+    for row in [
+        each for each in dashboard["position"].values() if isinstance(each, dict) and each["type"] == "ROW"
+    ]:
+        row["children"] = [
+            cell
+            for cell in row["children"]
+            if dashboard["position"][cell]["meta"].get("uuid") != assets.uuid_of("charts", "gaps")
+        ]
+    exported["dashboards/pipeline.yaml"] = yaml.safe_dump(dashboard)
+
+    done = export.write(export.normalized(exported, assets.read(folder)), folder)
+    assert sorted(done) == [
+        "changed: charts/sends.yaml",
+        "changed: dashboards/pipeline.yaml",
+        "deleted: charts/gaps.yaml",
+        "new: charts/mine_sends_too.yaml",
+    ]
+    assert assets.read(folder).charts["sends"].params == {
+        "metric": "sends",
+        "y_axis_format": "SMART_NUMBER",
+        "header_font_size": 0.4,
+        "subheader_font_size": 0.15,
+        "subheader": "of the selected time",
+    }
+    again = bundle(assets.read(folder), URI)
+    assert export.write(export.normalized(again, assets.read(folder)), folder) == []
+
+
+def test_a_layout_that_the_files_cannot_express_is_refused(folder: Path):
+    exported = bundle(assets.read(folder), URI)
+    dashboard = yaml.safe_load(exported["dashboards/pipeline.yaml"])
+    dashboard["position"]["GRID_ID"]["children"].append("TABS-1")
+    dashboard["position"]["TABS-1"] = {"type": "TABS", "id": "TABS-1", "children": []}
+    exported["dashboards/pipeline.yaml"] = yaml.safe_dump(dashboard)
+    with pytest.raises(AssetError, match="Pipeline: TABS is not supported"):
+        export.normalized(exported, assets.read(folder))
+
+
+def test_roles(folder: Path):
+    assert [(role["name"], role["may_query"]) for role in roles.read_roles()] == [
+        ("viewer", False),
+        ("analyst", True),
+    ]
+    (folder / roles.FILE).write_text("team: {only: {cluster: [prod]}}")
+    assert roles.read_roles(folder) == [{"name": "team", "may_query": False, "only": {"cluster": ["prod"]}}]
+    (folder / roles.FILE).write_text("team: {may_query: true, only: {cluster: [prod]}}")
+    with pytest.raises(AssetError, match="SQL Lab does not enforce rules"):
+        roles.read_roles(folder)
+
+
+def test_metrics_of_a_rate_add_up_its_numerator_and_denominator():
+    """A rate is never an average of rates."""
+    for name, dataset in assets.read().datasets.items():
+        for metric, of in dataset.metrics.items():
+            if of.d3format == ".2%":
+                assert "avg(" not in of.expression, (name, metric)
+                assert "nullif(" in of.expression, (name, metric)
+
+
+def test_the_connection_reads_no_other_file():
+    extra = yaml.safe_load(bundle(assets.read(), URI)["databases/traces.yaml"])["extra"]
+    arguments = json.loads(json.dumps(extra))["engine_params"]["connect_args"]
+    assert arguments["read_only"] is True
+    assert arguments["config"]["enable_external_access"] == "false"
+    assert arguments["config"]["lock_configuration"] == "true"
