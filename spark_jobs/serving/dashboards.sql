@@ -17,4 +17,4 @@ create or replace macro html_text(value) as
 
 -- A link for a table of a dashboard. Message ids are untrusted text.
 create or replace macro message_link(cluster, msg_id) as
-  coalesce('<a href="' || message_url(cluster, msg_id) || '" target="_blank">' || html_text(msg_id) || '</a>', msg_id);
+  coalesce('<a href="' || html_text(message_url(cluster, msg_id)) || '" target="_blank">' || html_text(msg_id) || '</a>', msg_id);

@@ -33,6 +33,6 @@ create or replace macro percentile_ms(histogram, max_ms, p) as
     max(max_ms)
   ) end;
 
--- The permanent link to the page of a message; NULL where the address of the pages was not known when the file was built.
+-- The link to the page of a message, with any characters in its id (spark_jobs/lookup/address.py); NULL where the address of the pages was not known when the file was built.
 create or replace macro message_url(cluster, msg_id) as
-  (select pages from serving.publications) || '/messages/' || url_encode(cluster) || '/' || url_encode(msg_id);
+  (select pages from serving.publications) || '/message?cluster=' || url_encode(cluster) || '&msg_id=' || url_encode(msg_id);
