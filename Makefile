@@ -213,7 +213,7 @@ conformance: setup ## generate docs/conformance.md from the tables of tests/conf
 # ---- check --------------------------------------------------------------------------------------
 
 .PHONY: test
-test: setup ## run all tests, on a real broker, Spark, Iceberg, dbt and Airflow; TESTS=tests/unit for some
+test: setup .venv-dashboards/installed ## run all tests, on a real broker, Spark, Iceberg, dbt and Airflow; TESTS=tests/unit for some
 	@$(RUN) tests "$$TESTS" -n 3 --dist loadgroup --no-loadscope-reorder
 
 .PHONY: soak
