@@ -147,11 +147,13 @@ search: .venv/installed ## list messages; [TOPIC=…] [GROUP=…] [STATE=orphane
 	  $${STATE:+--state="$$STATE"} $${FROM:+--start="$$FROM"} $${TO:+--end="$$TO"} $${MIN_MS:+--min-ms="$$MIN_MS"} \
 	  $(if $(CLUSTER_GIVEN),--cluster="$$CLUSTER") $${FORMAT:+--format="$$FORMAT"}
 
-.PHONY: dashboards dashboards-export
+.PHONY: dashboards dashboards-export dashboards-screenshots
 dashboards: .venv/installed .venv-dashboards/installed ## start Superset with the dashboards on the published marts, until Ctrl-C; DASHBOARDS_PORT=8088
 	@$(RUN) deploy.dashboards.service --port="$$DASHBOARDS_PORT"
 dashboards-export: .venv/installed .venv-dashboards/installed ## write what was changed in the browser back into the files of dashboards/
 	@$(RUN) deploy.dashboards.export
+dashboards-screenshots: .venv/installed .venv-dashboards/installed ## write docs/images/*.png: the dashboards on what is published below TRACE_HOME
+	@$(RUN) docs.screenshots
 
 .PHONY: ingest-reset
 ingest-reset: setup ## reset a queue whose topic was deleted and recreated; QUEUE=cluster/topic/broker/id
@@ -199,7 +201,7 @@ checks: setup ## generate docs/checks.md from the checks and their settings
 	@$(RUN) docs.checks
 
 .PHONY: licences
-licences: setup ## generate docs/licences.md: every Python package and jar with version and licence
+licences: setup .venv-dashboards/installed ## generate docs/licences.md: every Python package and jar with version and licence
 	@$(RUN) docs.licences
 
 .PHONY: cookbook

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections import Counter
 from collections.abc import Iterator
-from importlib.metadata import metadata
+from importlib.metadata import PackageMetadata, distributions
 from pathlib import Path
 from typing import NamedTuple
 from xml.etree import ElementTree
@@ -17,11 +18,14 @@ from spark_jobs.settings import PROJECT
 
 PAGE = PROJECT / "docs" / "licences.md"
 LOCK = PROJECT / "requirements.lock"
+DASHBOARDS_LOCK = PROJECT / "dashboards" / "requirements.lock"
+DASHBOARDS_TITLE = "Python packages of the dashboards"
 HEAD = """# Licences of the packages
 
 The project is under the [Apache License 2.0](../LICENSE). It installs the packages below and ships none of them in its
-repository; an image that is built from `deploy/docker/Dockerfile` contains them. `make licences` writes this page from
-`requirements.lock`, the metadata of the installed packages, and the POM files of the jars; a test fails when it is out of date.
+repository; an image that is built from `deploy/docker/Dockerfile` contains those of `requirements.lock` and the jars of the
+jobs. `make licences` writes this page from the two lock files, the metadata of the installed packages, and the POM files of the
+jars; a test fails when it is out of date.
 The package `pyspark` contains the jars of Spark: their licences are in its own `LICENSE` and `NOTICE`.
 
 """
@@ -51,21 +55,28 @@ class Package(NamedTuple):
     licence: str
 
 
-def locked() -> list[tuple[str, str]]:
-    """Name and version of each package of the lock that this platform installs."""
-    found = re.findall(r"^([\w.-]+)==(\S+)(?: ; (.+?))? *\\?$", LOCK.read_text(), re.MULTILINE)
+def locked(lock: Path = LOCK) -> list[tuple[str, str]]:
+    """Name and version of each package of a lock that this platform installs."""
+    found = re.findall(r"^([\w.-]+)==(\S+)(?: ; (.+?))? *\\?$", lock.read_text(), re.MULTILINE)
     return [(name, version) for name, version, marker in found if not marker or Marker(marker).evaluate()]
 
 
-def python_packages() -> list[Package]:
-    return [Package(name, version, _licence(name)) for name, version in locked()]
+def python_packages(lock: Path, environment: Path) -> list[Package]:
+    """The packages of a lock; their metadata are in the environment that it is installed into."""
+    (site_packages,) = environment.glob("lib/python*/site-packages")
+    installed = {_plain(each.name): each.metadata for each in distributions(path=[str(site_packages)])}
+    return [Package(name, version, _licence(name, installed)) for name, version in locked(lock)]
 
 
-def _licence(name: str) -> str:
+def _plain(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def _licence(name: str, installed: dict[str, PackageMetadata]) -> str:
     """The licence that the package's metadata names: its expression, else its classifiers, else its text."""
     if name in KNOWN:
         return KNOWN[name]
-    about = metadata(name)
+    about = installed[_plain(name)]
     # Not about["…"]: where the package importlib_metadata is loaded, that raises for a field that is missing.
     if expressions := about.get_all("License-Expression"):
         return expressions[0]
@@ -111,10 +122,19 @@ def _of_module(file: Path) -> Iterator[str]:
 
 
 def render() -> str:
-    """The page; needs the installed packages and the fetched jars."""
-    packages = python_packages()
-    sections = [("Python packages", packages), *((title, java_packages(ivy)) for ivy, title in _SETS.items())]
-    return HEAD + "\n".join(_section(title, rows) for title, rows in sections)
+    """The page; needs the installed packages and the fetched jars.
+
+    Where the environment of the dashboards is not installed, their section is that of the page.
+    """
+    sections = [_section("Python packages", python_packages(LOCK, Path(sys.prefix)))]
+    environment = PROJECT / ".venv-dashboards"
+    if environment.exists():
+        sections.append(_section(DASHBOARDS_TITLE, python_packages(DASHBOARDS_LOCK, environment)))
+    else:
+        sections.append(PAGE.read_text().partition(f"## {DASHBOARDS_TITLE}\n")[2].partition("\n## ")[0])
+        sections[-1] = f"## {DASHBOARDS_TITLE}\n{sections[-1]}"
+    sections += [_section(title, java_packages(ivy)) for ivy, title in _SETS.items()]
+    return HEAD + "\n".join(sections)
 
 
 def _section(title: str, rows: list[Package]) -> str:

@@ -14,7 +14,7 @@ from rich.console import Console
 
 from deploy import home_lock, run_once
 from deploy.preflight import exit_if_wrong_lake
-from sandbox import proof
+from sandbox import demo_page, proof
 from sandbox.admin import trace_offsets
 from sandbox.broker import rocketmq
 from sandbox.scenarios import TRACE_TOPICS
@@ -42,6 +42,7 @@ def demo(messages: int, settings: Settings, lock: IO[str]) -> None:
         offsets = trace_offsets(sandbox.namesrv, TRACE_TOPICS)
     counts = proof.proof(settings, CLUSTER, offsets)
     proof.summary(settings, counts, time.monotonic() - started)
+    _console.print(f"the marts as charts: {demo_page.write(settings)}", soft_wrap=True)
     _console.print(f"everything is below {settings.home}; run `make demo` again to add traffic")
 
 

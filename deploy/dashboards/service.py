@@ -16,8 +16,10 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import httpx
 from rich.console import Console
@@ -146,6 +148,12 @@ def url_of(port: int) -> str:
     return f"http://127.0.0.1:{port}"
 
 
+def free_port() -> int:
+    """A port of loopback that nothing uses."""
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        return probe.getsockname()[1]
+
+
 def is_healthy(port: int) -> bool:
     """Whether the server answers."""
     try:
@@ -193,6 +201,26 @@ def serve(settings: Settings, port: int, wait: bool) -> int:
     started = time.monotonic()
     _console.print(f"preparing Superset in {superset.home} (the first time takes about a minute)")
     superset.prepare()
+    try:
+        with running(superset, port) as process:
+            seconds = time.monotonic() - started
+            _console.print(f"dashboards: {url_of(port)}/dashboard/list/ (ready after {seconds:.0f} s)")
+            password = f": {superset.password_file.read_text()}" if is_new else ""
+            _console.print(f"log in as {ADMIN} with the password in {superset.password_file}{password}")
+            _console.print(f"log: {superset.log}; Ctrl-C stops it")
+            return process.wait()
+    except KeyboardInterrupt:
+        _console.print("stopped")
+        return 130
+
+
+@contextmanager
+def running(superset: Superset, port: int) -> Iterator[subprocess.Popen[Any]]:
+    """The server of a Superset that was prepared; it answers, and is stopped at the end.
+
+    Raises:
+        DashboardsError: it did not start.
+    """
     with superset.log.open("a") as out:
         process = child_process.spawn(
             superset.command(port),
@@ -208,16 +236,7 @@ def serve(settings: Settings, port: int, wait: bool) -> int:
             if process.poll() is not None or time.monotonic() > until:
                 raise DashboardsError(f"Superset did not start: see {superset.log}")
             time.sleep(0.3)
-        _console.print(
-            f"dashboards: {url_of(port)}/dashboard/list/ (ready after {time.monotonic() - started:.0f} s)"
-        )
-        password = f": {superset.password_file.read_text()}" if is_new else ""
-        _console.print(f"log in as {ADMIN} with the password in {superset.password_file}{password}")
-        _console.print(f"log: {superset.log}; Ctrl-C stops it")
-        return process.wait()
-    except KeyboardInterrupt:
-        _console.print("stopped")
-        return 130
+        yield process
     finally:
         child_process.end(process, 10)
 

@@ -9,6 +9,7 @@ import pytest
 
 from deploy.dashboards import assets
 from deploy.dashboards.bundle import ENGINE_PARAMS
+from sandbox import demo_page
 from spark_jobs.serving import files
 from spark_jobs.serving.build import build
 from spark_jobs.serving.shown import WITHOUT
@@ -118,3 +119,12 @@ def test_every_chart_has_a_query_that_runs(closed):
             empty.add(name)
     # The story has no objective, no alerts, and no results of checks.
     assert empty <= {"slo_burn", "alerts_open", "checks", "failed_checks", "lag_by_queue"}
+
+
+def test_the_page_of_the_demo_has_the_marts_and_needs_no_other_file(served):
+    text = demo_page.write(served).read_text()
+    assert text.count("<h2>") == text.count("Plotly.newPlot(") == 3
+    for name in ("mail-service", "stopwatch", "everyone", "filtered_or_lost", "latency"):
+        assert (f'"{name}"' in text) == (name != "mail-service"), name
+    assert "<script src" not in text
+    assert "<link" not in text

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import shutil
-import socket
 import subprocess
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,12 +13,10 @@ from typing import Any
 import duckdb
 import httpx
 
-from deploy import child_process
-from deploy.dashboards.service import ADMIN, Superset, is_healthy, url_of
+from deploy.dashboards import service
+from deploy.dashboards.service import ADMIN, Superset
 from spark_jobs.serving import files
 from spark_jobs.settings import PROJECT, Settings
-
-START_SECONDS = 120
 
 
 @dataclass(frozen=True)
@@ -44,21 +40,9 @@ def running(settings: Settings) -> Iterator[Running]:
     assert installed.returncode == 0, installed.stderr
     superset = Superset(settings)
     superset.prepare()
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port = probe.getsockname()[1]
-    with superset.log.open("ab") as out:
-        process = child_process.spawn(
-            superset.command(port), env=superset.environment(), cwd=superset.home, stdout=out, stderr=out
-        )
-        try:
-            until = time.monotonic() + START_SECONDS
-            while not is_healthy(port):
-                assert process.poll() is None, superset.log.read_text()[-3000:]
-                assert time.monotonic() < until, superset.log.read_text()[-3000:]
-                time.sleep(0.3)
-            yield Running(superset, url_of(port))
-        finally:
-            child_process.end(process, 10)
+    port = service.free_port()
+    with service.running(superset, port):
+        yield Running(superset, service.url_of(port))
 
 
 class Api:
