@@ -11,23 +11,18 @@ import hashlib
 import os
 import shutil
 import time
-import uuid
 from collections.abc import Iterable
 from pathlib import Path
 
-from pyspark.sql import SparkSession
 from rich.console import Console
 
 from benchmarks import history
 from benchmarks.lookup import ids, traffic
+from benchmarks.lookup.marts import refresh
 from spark_jobs.lake import tables
-from spark_jobs.lake.catalog import lake
 from spark_jobs.lake.jars import cache_folder
-from spark_jobs.lake.offsets import read_offsets
 from spark_jobs.lake.session import session
-from spark_jobs.mart_build import branches, dbt, publication
-from spark_jobs.mart_build.build import recover
-from spark_jobs.mart_build.inputs import DBT_PROJECT, Inputs, Published
+from spark_jobs.mart_build.inputs import DBT_PROJECT
 from spark_jobs.settings import Settings
 from spark_jobs.trace import layouts
 
@@ -39,10 +34,7 @@ _READ_BY_THE_LOOK_UP = [
     *("send_latency", "queue_wait", "consume_latency", "end_to_end_latency", "clock_skew", "invalid_records"),
     "int_identifier_hours",
 ]
-_NODES = [
-    *("--select", *(f"+{selector}" for selector in _READ_BY_THE_LOOK_UP)),
-    *("--exclude-resource-types", "unit_test", "test"),
-]
+_SELECTED = ("--select", *(f"+{selector}" for selector in _READ_BY_THE_LOOK_UP))
 _TRAFFIC = [Path(str(module.__file__)) for module in (history, layouts, ids, traffic)] + [
     tables.SOURCES / "raw.yml",
     tables.SOURCES / "events.yml",
@@ -69,28 +61,11 @@ def _built(home: Path, records: int, console: Console) -> Settings:
             traffic.write(spark, settings, records)
             has_traffic.touch()
             console.print(f"{records:,} records written after {time.monotonic() - begin:.0f} s")
-        _publish_marts(spark, settings)
+        refresh(spark, settings, True, *_SELECTED)
         has_marts.touch()
         spark.stop()
         console.print(f"and their marts after {time.monotonic() - begin:.0f} s")
     return settings
-
-
-def _publish_marts(spark: SparkSession, settings: Settings) -> None:
-    """A full refresh as the job does it, of the models that the look-up reads, and without the tests: half the time."""
-    catalog = lake(settings)
-    recover(spark, catalog)
-    events = read_offsets(spark, settings, tables.EVENTS)
-    inputs = Inputs.of(events, settings.limits, Published.of(settings), full_refresh=True)
-    assert inputs is not None
-    publication_id = uuid.uuid4().hex
-    branch = f"{branches.PREFIX}{publication_id[:12]}"
-    branches.create(spark, catalog, branches.audited_tables(catalog), branch)
-    with branches.writing_to(spark, branch, inputs.snapshot_properties(publication_id, "")):
-        done = dbt.dbt("build", inputs, settings.home / "dbt", DBT_PROJECT, *_NODES)
-    assert done.passed, (done.error, done.failures)
-    publication.publish(spark, catalog, done.tables, branch, publication_id, inputs.change_seq_to)
-    recover(spark, catalog)
 
 
 def _digest(files: Iterable[Path]) -> str:

@@ -16,14 +16,13 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 
 from benchmarks.history import START
+from benchmarks.lookup.marts import refresh
 from benchmarks.models import history
 from spark_jobs.lake import tables
 from spark_jobs.lake.catalog import lake
-from spark_jobs.lake.offsets import read_offsets
 from spark_jobs.lake.session import session
 from spark_jobs.mart_build import branches
-from spark_jobs.mart_build.build import build_and_publish
-from spark_jobs.mart_build.inputs import DBT_PROJECT, Inputs, Published
+from spark_jobs.mart_build.inputs import DBT_PROJECT
 from spark_jobs.serving import files
 from spark_jobs.serving.build import build
 from spark_jobs.settings import Settings
@@ -58,7 +57,7 @@ def _states(spark: SparkSession, settings: Settings, console: Console) -> dict[s
     """The snapshots after the run, beside either; the serving file before it is below `home/<name>`."""
     tables.ensure(spark)
     history.add_days(spark, settings, history.DAYS - 1, history.DAYS, 1)
-    _run(spark, settings, full_refresh=True)
+    refresh(spark, settings, full_refresh=True)
     before = _heads(settings)
     after = {}
     for name, first in ((DAY, lambda: None), (YEAR, lambda: _repeat(spark))):
@@ -72,7 +71,7 @@ def _states(spark: SparkSession, settings: Settings, console: Console) -> dict[s
         )
         shutil.move(files.folder(settings), settings.home / name)
         history.add_batch(spark, settings, change_seq=2)
-        _run(spark, settings)
+        refresh(spark, settings, full_refresh=False)
         after[name] = _heads(settings)
     return after
 
@@ -88,15 +87,6 @@ def _repeat(spark: SparkSession) -> None:
             f"where to_date({column}) = date '{_LAST}'"
         )
         rows.writeTo(f"lake.{mart}").append()
-
-
-def _run(spark: SparkSession, settings: Settings, full_refresh: bool = False) -> None:
-    events = read_offsets(spark, settings, tables.EVENTS)
-    inputs = Inputs.of(events, settings.limits, Published.of(settings), full_refresh=full_refresh)
-    assert inputs is not None
-    assert (inputs.change_seq_from is None) == full_refresh
-    done = build_and_publish(spark, lake(settings), inputs, settings.home / "dbt")
-    assert done.passed, (done.error, done.failures)
 
 
 def _heads(settings: Settings) -> State:
