@@ -11,6 +11,7 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 
 from py4j.java_gateway import JavaObject
@@ -104,8 +105,13 @@ def load(spark: SparkSession, table: str) -> JavaObject:
 
     Branches are changed by it: a SQL statement takes several times as long.
     """
-    java = spark._jvm.org.apache.iceberg.spark  # type: ignore[union-attr]
-    return java.Spark3Util.loadIcebergTable(spark._jsparkSession, table)
+    return _loader(spark._jvm).loadIcebergTable(spark._jsparkSession, table)
+
+
+@lru_cache(maxsize=1)
+def _loader(jvm: Any) -> Any:
+    """Iceberg's class that loads tables; it is looked up once, as Java searches all jars for each part of its name."""
+    return jvm.org.apache.iceberg.spark.Spark3Util
 
 
 def append(rows: DataFrame, table: Table, branch_name: str, properties: dict[str, str]) -> None:
