@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import pytest
 from pyspark.sql import SparkSession
+
+from spark_jobs.settings import Settings
 
 # Most tests run hundreds of statements over a few rows each: compiling code and planning again take longer than the rows.
 FEW_ROWS = {
@@ -36,3 +40,12 @@ def as_the_jobs(spark: SparkSession) -> Iterator[None]:
     finally:
         for key, value in FEW_ROWS.items():
             spark.conf.set(key, value)
+
+
+def run_jobs_on(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From now on the `main` of a job that the test calls has these settings.
+
+    Without their `spark_conf` it would give the session of all tests the plans of the jobs.
+    """
+    monkeypatch.setenv("TRACE_HOME", str(settings.home))
+    monkeypatch.setenv("TRACE_SPARK_CONF", json.dumps(settings.spark_conf))

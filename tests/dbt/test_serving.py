@@ -25,6 +25,7 @@ from spark_jobs.serving import contents, files
 from spark_jobs.serving.build import build
 from spark_jobs.serving.contents import ServingFileError, current_file, is_current
 from spark_jobs.settings import PROJECT, Serving, Settings, TablePolicy
+from tests.planning import run_jobs_on
 from tests.soak import IS_SOAK
 
 INDEXES = ["intermediate.int_message_hours", "intermediate.int_identifier_hours"]
@@ -407,7 +408,7 @@ def test_the_examples_of_the_documentation_run(marts, served, tmp_path):
 
 def test_a_failure_is_an_alert_and_fails_no_job(marts, served, monkeypatch):
     """The next run builds the file, which resolves the alert."""
-    monkeypatch.setenv("TRACE_HOME", str(served.home))
+    run_jobs_on(served, monkeypatch)
 
     def fails(settings):
         raise OSError("disk quota exceeded")
@@ -415,7 +416,7 @@ def test_a_failure_is_an_alert_and_fails_no_job(marts, served, monkeypatch):
     monkeypatch.setattr(marts_job.serving, "build", fails)
     assert marts_job.main(["--run-id", "fails"]) == 0
     monkeypatch.undo()
-    monkeypatch.setenv("TRACE_HOME", str(served.home))
+    run_jobs_on(served, monkeypatch)
     alert = "select state, summary from lake.ops.alerts where `check` = 'serving_file'"
     ((state, summary),) = marts.sql(alert).collect()
     assert (state, summary) == (

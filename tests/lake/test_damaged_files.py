@@ -15,6 +15,7 @@ from spark_jobs.lake.catalog import lake
 from spark_jobs.lake.identity import local_path
 from spark_jobs.lake.tables import Table
 from spark_jobs.settings import Settings
+from tests.planning import run_jobs_on
 
 RECORDS = 40  # of the 20 messages, which two days hold
 DAYS = ("2026-11-20", "2026-11-21")
@@ -22,7 +23,7 @@ DAYS = ("2026-11-20", "2026-11-21")
 
 @pytest.fixture
 def merged(original: Settings, spark, monkeypatch) -> Settings:
-    monkeypatch.setenv("TRACE_HOME", str(original.home))
+    run_jobs_on(original, monkeypatch)
     assert merge.merge_all(spark, original, "merge") in (0, RECORDS)
     return original
 

@@ -14,6 +14,7 @@ from spark_jobs.maintenance.retention import drop_old_rows
 from spark_jobs.serving import files
 from spark_jobs.settings import TablePolicy
 from tests.maintenance.files import holding
+from tests.planning import run_jobs_on
 from tests.spark.stored import messages, planned, write
 
 S, R = "\x01", "\x02"
@@ -32,7 +33,7 @@ def body(msg_id: str) -> str:
 @pytest.fixture
 def built(lake, settings, monkeypatch):
     """Two messages, in all tables up to the marts."""
-    monkeypatch.setenv("TRACE_HOME", str(settings.home))
+    run_jobs_on(settings, monkeypatch)
     rows = messages(lake, 0, 1, body(TEXT)).union(messages(lake, 1, 2, body("OTHER0001")))
     write(lake, settings, rows, planned(0, 2), "run")
     merge_all(lake, settings, "run")
@@ -85,7 +86,7 @@ NEXT_DAY = 10  # the offset from which the queue of `stored` is in the next day
 def test_rows_of_the_marts_whose_records_are_gone_stay_but_for_those_that_name_it(
     lake, settings, monkeypatch
 ):
-    monkeypatch.setenv("TRACE_HOME", str(settings.home))
+    run_jobs_on(settings, monkeypatch)
     rows = messages(lake, 0, 1, body(TEXT)).union(messages(lake, 1, 2, body("OTHER0001")))
     again = messages(lake, 2, NEXT_DAY, body("OTHER0002")).union(
         messages(lake, NEXT_DAY, NEXT_DAY + 1, body(TEXT))

@@ -24,6 +24,7 @@ from spark_jobs.trace.layouts import LAYOUTS
 from tests import lakes
 from tests.checks.world import add
 from tests.maintenance.files import holding
+from tests.planning import run_jobs_on
 from tests.spark.stored import messages, planned, stored, write
 
 S, R = "\x01", "\x02"
@@ -339,7 +340,7 @@ def test_what_finds_nothing_moves_no_change_seq(filled, settings):
 
 def test_an_erasure_is_complete_only_where_nothing_of_it_came_back(filled, settings, monkeypatch, capfd):
     """Written behind its back, after all else was done."""
-    monkeypatch.setenv("TRACE_HOME", str(settings.home))
+    run_jobs_on(settings, monkeypatch)
     monkeypatch.setattr(job, "rebuild_marts", lambda *_: True)
     text, real = "comes-back", job.forget
 
@@ -363,7 +364,7 @@ def test_an_erasure_is_complete_only_where_nothing_of_it_came_back(filled, setti
 @pytest.fixture
 def at_terminal(monkeypatch, settings):
     """Answer the question on a terminal; returns what calls the job so."""
-    monkeypatch.setenv("TRACE_HOME", str(settings.home))
+    run_jobs_on(settings, monkeypatch)
 
     def call(answer: str, *arguments: str) -> int:
         master, slave = os.openpty()
@@ -411,7 +412,7 @@ def test_an_erasure_shows_what_it_will_erase_and_asks(filled, settings, at_termi
 
 def test_without_a_terminal_an_erasure_needs_a_yes(settings, monkeypatch, capfd):
     """Before anything is started."""
-    monkeypatch.setenv("TRACE_HOME", str(settings.home))
+    run_jobs_on(settings, monkeypatch)
     monkeypatch.setattr(job, "session", lambda *_: pytest.fail("it began"))
     with open(os.devnull) as nothing:
         monkeypatch.setattr("sys.stdin", nothing)

@@ -22,6 +22,7 @@ from spark_jobs.mart_build.branches import heads
 from spark_jobs.settings import Settings, TablePolicy
 from tests import lakes
 from tests.checks.world import add
+from tests.planning import run_jobs_on
 from tests.spark.stored import messages, planned, write
 
 RAW, EVENTS = tables.RAW.name, tables.EVENTS.name
@@ -170,7 +171,7 @@ def test_a_publication_under_way_loses_nothing(filled, settings):
 def test_the_job_keeps_the_tables_of_its_pool_and_its_waiters_from_being_found_silent(
     filled, settings, monkeypatch
 ):
-    monkeypatch.setenv("TRACE_HOME", str(settings.home))
+    run_jobs_on(settings, monkeypatch)
     arguments = ["--pool", "lake_marts", "--run-id", "of the job"]
     assert maintain.main([*arguments, "--dry-run"]) == 0
     assert filled.table(tables.MAINTENANCE_WINDOWS.full_name).isEmpty()
@@ -183,7 +184,7 @@ def test_the_job_keeps_the_tables_of_its_pool_and_its_waiters_from_being_found_s
 
 def test_a_long_replay_keeps_its_waiters_from_being_found_silent(filled, settings, monkeypatch):
     """While it is at work, and for a while after it."""
-    monkeypatch.setenv("TRACE_HOME", str(settings.home))
+    run_jobs_on(settings, monkeypatch)
     real, seen = replay.replay, []
 
     def look(*given):
@@ -252,7 +253,7 @@ def test_a_commit_that_comes_between_is_no_failure(filled, settings, alerts, wha
 
 
 def test_a_table_that_fails_is_told_of_and_the_others_are_kept(filled, settings, monkeypatch, capfd):
-    monkeypatch.setenv("TRACE_HOME", str(settings.home))
+    run_jobs_on(settings, monkeypatch)
     filled.sql(
         f"alter table {tables.ALERTS.full_name} unset tblproperties if exists ('{next(iter(METADATA))}')"
     )
