@@ -15,7 +15,7 @@ from tests.decode.compare import by_body, by_model, differing, smallest
 from tests.decode.conftest import Decoded
 from tests.decode.conservation import lost
 
-RECORDS = int(os.environ.get("TRACE_SOAK_RECORDS", "30000"))
+RECORDS = int(os.environ.get("TRACE_SOAK_RECORDS", "12000"))
 A_JOB = 50_000
 HEADINGS = ("records", "damaged", "rows", "valid", "invalid", "lost", "different from the model")
 

@@ -77,6 +77,7 @@ def test_executors_in_processes_of_their_own_read_every_message(
     conf = {
         "spark.driver.host": "127.0.0.1",
         "spark.executor.memory": "512m",
+        "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1",
         "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m",
         "spark.scheduler.minRegisteredResourcesRatio": "1.0",
     }

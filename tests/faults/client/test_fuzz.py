@@ -31,7 +31,7 @@ from tests.faults.client.recorded import RANGE, Recorded, damaged, record
 from tests.rocketmq.conftest import Written
 from tests.rocketmq.wire import decode_messages
 
-CASES = int(os.environ.get("TRACE_SOAK_FUZZ", "20000"))
+CASES = int(os.environ.get("TRACE_SOAK_FUZZ", "8000"))
 CASE_SECONDS = 5.0
 MEMORY_BYTES = 300 * 1024 * 1024
 LIMIT = 2_000_000

@@ -18,12 +18,12 @@ from tests.rocketmq.conftest import Written
 from tests.rocketmq.java_client import run
 from tests.soak import IS_SOAK
 
-TOPIC, COUNT, SEED = "variety", 20_000 if IS_SOAK else 8_000, 11
+TOPIC, COUNT, SEED = "variety", 20_000 if IS_SOAK else 3_000, 11
 FLAGS = {0x000: "NONE", 0x301: "ZLIB", 0x101: "LZ4", 0x201: "ZSTD"}
 
 
 # The broker keeps each batch of this topic as one message.
-BATCH_TOPIC, BATCH_COUNT = "batch-queue", 2_000 if IS_SOAK else 1_000
+BATCH_TOPIC, BATCH_COUNT = "batch-queue", 2_000 if IS_SOAK else 500
 
 
 @dataclass(frozen=True)
