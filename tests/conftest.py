@@ -76,7 +76,6 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 # Groups that take minutes, longest first: started last, one would keep its process alone at the end.
 LONGEST = (
     "e2e",
-    "test_killed",
     "faults/jobs",
     "dbt",
     "incremental",
@@ -102,6 +101,4 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def _group(item: pytest.Item) -> str:
-    if item.path.stem == "test_killed":
-        return item.path.stem
     return str(item.path.relative_to(Path(__file__).parent).parent)

@@ -32,6 +32,11 @@ class AirflowApi(Airflow):
         found = self.call("GET", f"/api/v2/dags/{dag_id}/dagRuns/{run_id}/taskInstances")["task_instances"]
         return {task["task_id"]: task["state"] for task in found}
 
+    def tries(self, dag_id: str, run_id: str, task_id: str) -> int:
+        return self.call("GET", f"/api/v2/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}")[
+            "try_number"
+        ]
+
     def wait(self, dag_id: str, run_id: str, seconds: float) -> str:
         """The state in which a run ended; raises TimeoutError if it has not."""
         until = time.monotonic() + seconds

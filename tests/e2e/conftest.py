@@ -1,10 +1,11 @@
-"""A broker with the full scenario's traffic, of clients of three releases, taken through the DAGs by `make run`."""
+"""A broker with the full scenario's traffic, of clients of several releases, taken through the DAGs by `make demo`."""
 
 from __future__ import annotations
 
 import json
 import os
 import subprocess
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +16,7 @@ import pytest
 from deploy import show
 from deploy.airflow_environment import prepare
 from sandbox.broker import Sandbox, rocketmq
-from sandbox.demo import wait_for_grace
+from sandbox.demo import CLUSTER
 from sandbox.releases import OLDER
 from sandbox.scenarios import TRACE_TOPICS
 from sandbox.traffic import generate
@@ -27,17 +28,17 @@ from tests.soak import IS_SOAK
 
 MESSAGES = 400
 # What takes minutes and stops nothing that another test does not stop runs in `make soak` alone.
-collect_ignore = [] if IS_SOAK else ["test_interrupted.py"]
+collect_ignore = [] if IS_SOAK else ["test_interrupted.py", "test_killed.py", "test_make_run.py"]
 
 
 @dataclass
 class World:
-    """A sandbox, the settings of a pipeline over it, and how to use both."""
+    """A sandbox, the settings of a pipeline over it, how to use both, and what `make demo` said of them."""
 
     sandbox: Sandbox
     settings: Settings
     environment: dict[str, str]
-    made: subprocess.CompletedProcess[str] | None = None
+    demo: subprocess.CompletedProcess[str]
 
     @property
     def traffic(self) -> Path:
@@ -54,35 +55,40 @@ class World:
 def world(tmp_path_factory) -> Iterator[World]:
     home = tmp_path_factory.mktemp("e2e")
     keep_private(home)  # as the demo does, before the broker writes below it
+    traffic = home / "sandbox" / "traffic"
     with rocketmq(home / "sandbox", stop_in_order=False) as sandbox:
-        cluster = Cluster(name="demo", namesrv=[sandbox.namesrv], trace_topics=list(TRACE_TOPICS))
+        generate(sandbox.namesrv, MESSAGES, traffic, full=True)
+        for release in OLDER:
+            generate(sandbox.namesrv, MESSAGES // 10, traffic, release=release)
+    # The run whose marts are compared with the record is planned as in production; all later ones are quick.
+    demo = make("demo", {"TRACE_HOME": str(home)}, f"MESSAGES={MESSAGES // 10}")
+    assert demo.returncode == 0, demo.stdout + demo.stderr
+    with rocketmq(home / "sandbox", stop_in_order=False) as sandbox:
+        cluster = Cluster(name=CLUSTER, namesrv=[sandbox.namesrv], trace_topics=list(TRACE_TOPICS))
         # The demo's short limits are for the DAGs alone: other tests of this process have their own.
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("TRACE_SETTINGS", str(PROJECT / "sandbox" / "demo.toml"))
             settings = Settings(home=home, clusters=[cluster])
-            found = World(sandbox, settings, prepare(settings))
-        generate(sandbox.namesrv, MESSAGES, found.traffic, full=True)
-        for release in OLDER:
-            generate(sandbox.namesrv, MESSAGES // 10, found.traffic, release=release)
-        wait_for_grace(settings)
-        found.made = make_run(sandbox, found.environment)
-        assert found.made.returncode == 0, found.made.stdout + found.made.stderr
-        # The run whose marts are compared with the record is planned as in production; all later ones are quick.
-        found.environment["TRACE_SPARK_CONF"] = json.dumps(QUICK)
-        yield found
+            environment = prepare(settings) | {"TRACE_SPARK_CONF": json.dumps(QUICK)}
+        yield World(sandbox, settings, environment, demo)
 
 
-def make_run(sandbox: Sandbox, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
-    """Take the cluster through the pipeline as its owner would, who knows its address and nothing else."""
+def records_by_type(world: World) -> dict[str, Counter[str]]:
+    """By trace topic, as `Record.expected` has them."""
+    found: dict[str, Counter[str]] = {}
+    for row in world.table("events.trace_records", "trace_topic", "record_type").to_pylist():
+        found.setdefault(row["trace_topic"], Counter())[row["record_type"]] += 1
+    return found
+
+
+def make(target: str, environment: dict[str, str], *variables: str) -> subprocess.CompletedProcess[str]:
+    """Run a target of the Makefile as a user would, who has no settings but these variables."""
+    inherited = {name: value for name, value in os.environ.items() if name != "TRACE_SETTINGS"}
     return subprocess.run(
-        ["make", "run", f"NAMESRV={sandbox.namesrv}", f"TOPIC={','.join(TRACE_TOPICS)}", "CLUSTER=demo"],
-        cwd=PROJECT,
-        env=os.environ
-        | {
-            name: environment[name]
-            for name in ("TRACE_HOME", "TRACE_SETTINGS", "TRACE_SPARK_CONF")
-            if name in environment
-        },
-        capture_output=True,
-        text=True,
+        ["make", target, *variables], cwd=PROJECT, env=inherited | environment, capture_output=True, text=True
     )
+
+
+def run_variables(world: World) -> list[str]:
+    """What the owner of the cluster gives `make run`."""
+    return [f"NAMESRV={world.sandbox.namesrv}", f"TOPIC={','.join(TRACE_TOPICS)}", f"CLUSTER={CLUSTER}"]

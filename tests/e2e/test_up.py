@@ -5,60 +5,36 @@ from __future__ import annotations
 import json
 import os
 import signal
-import sqlite3
 import stat
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import httpx
 import pytest
 
-from deploy import child_process
+from deploy import child_process, show
 from deploy.airflow_components import PASSWORDS, password_of
 from deploy.home_lock import lock_file
 from deploy.up import State
+from sandbox import admin, proof
+from sandbox.scenarios import TRACE_TOPICS
 from sandbox.traffic import generate
 from spark_jobs.alerts import tasks
-from spark_jobs.process.file_lock import processes_with
+from spark_jobs.process.file_lock import holder, processes_with
 from tests.checks.loopback import alertmanager, needs_alertmanager, receiver
 from tests.e2e.airflow_api import AirflowApi
-from tests.e2e.conftest import World
+from tests.e2e.conftest import World, records_by_type
+from tests.e2e.dag_files import FRAGILE, WAITING
+from tests.e2e.demos import jobs_of
+from tests.e2e.up import PORT, left_by_a_killed_run, make_up
 from tests.lineage_sink import Event, Sink, wrote
 
 RUN_SECONDS = 1200
 INTERVAL = 40  # of the watchdog; Alertmanager keeps an alert for three
-PORT = 20_917
-WAITING = """
-from datetime import UTC, datetime
-
-from airflow.sdk import dag
-
-from plugins.trace_messages import TraceMessagesSensor
-
-
-@dag(schedule=None, start_date=datetime(2026, 1, 1, tzinfo=UTC), is_paused_upon_creation=False)
-def waiting() -> None:
-    TraceMessagesSensor(task_id="new_messages", cluster="demo", poke_interval=1)
-
-
-waiting()
-"""
-
-
-def make(world: World, command: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """What `make up`, `make down` and `make status` run."""
-    return subprocess.run(
-        [sys.executable, "-m", "deploy.up", command, "--port", str(PORT)],
-        env=world.environment | environment,
-        capture_output=True,
-        text=True,
-        timeout=400,
-    )
 
 
 @pytest.fixture(scope="module")
@@ -87,21 +63,30 @@ def alertmanager_url(tmp_path_factory) -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def airflow(world, sink, killed_run, alertmanager_url, tmp_path_factory) -> Iterator[AirflowApi]:
-    """A running Airflow with one more DAG, and a logged-in client; it sends lineage to a sink."""
+def mended(tmp_path_factory) -> Path:
+    """The DAG `fragile` fails until this file is there."""
+    return tmp_path_factory.mktemp("fragile") / "mended"
+
+
+@pytest.fixture(scope="module")
+def airflow(world, sink, killed_run, alertmanager_url, mended, tmp_path_factory) -> Iterator[AirflowApi]:
+    """A running Airflow with two more DAGs, and a logged-in client; it sends lineage to a sink.
+
+    Messages wait for its first run, whose merge is killed.
+    """
     more = tmp_path_factory.mktemp("dags")
     (more / "waiting.py").write_text(WAITING)
+    (more / "fragile.py").write_text(FRAGILE % {"mended": mended})
     environment = {
         "AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_CONFIG_LIST": bundles(project=None, more=str(more)),
         "TRACE_LINEAGE__URL": f"http://127.0.0.1:{sink.port}",
         "TRACE_ALERTS__ALERTMANAGER": json.dumps([alertmanager_url]),
         "TRACE_ALERTS__INTERVAL_SECONDS": str(INTERVAL),
     }
-    generate(world.sandbox.namesrv, 20, world.traffic)  # something for the first run
     home = world.settings.home / "airflow"
     # Of a `make up` that is long gone, and whose pids are others' now.
     (home / "up.json").write_text(json.dumps({"serve": os.getpid(), "ready": True, "components": {}}))
-    started = make(world, "up", **environment)
+    started = make_up(world, "up", **environment)
     try:
         assert started.returncode == 0, started.stdout + started.stderr
         assert str(home / PASSWORDS) in started.stdout
@@ -109,9 +94,14 @@ def airflow(world, sink, killed_run, alertmanager_url, tmp_path_factory) -> Iter
         assert password_of(home) not in started.stdout + State(world.settings).log.read_text()
         found = AirflowApi(f"http://127.0.0.1:{PORT}")
         found.log_in(password_of(home))
+        until = time.monotonic() + RUN_SECONDS
+        while not (merges := jobs_of(world.settings.home, "merge")):
+            assert time.monotonic() < until, "the first run did not come to its merge"
+            time.sleep(0.1)
+        os.kill(merges[0], signal.SIGKILL)
         yield found
     finally:
-        make(world, "down")
+        make_up(world, "down")
 
 
 def started_by_records(airflow: AirflowApi) -> list[str]:
@@ -133,46 +123,6 @@ def first_run(airflow: AirflowApi) -> str:
     return runs[0]["dag_run_id"]
 
 
-def left_by_a_killed_run(world: World) -> str:
-    """Kill `make run` while it reads; what else wants the folder meanwhile is refused with one line."""
-    environment = world.environment | {"PYTHONUNBUFFERED": "1"}
-    command = [sys.executable, "-m", "deploy.run_once", "--namesrv", world.sandbox.namesrv]
-    log = world.settings.home / "logs" / "trace_ingest.log"
-    log.unlink()
-    before = started_by_test(world)
-    first = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:
-        until = time.monotonic() + 120
-        while not (new := started_by_test(world) - before):
-            assert first.poll() is None
-            assert time.monotonic() < until, "no DAG run started"
-            time.sleep(0.5)
-        size = log.stat().st_size
-        second = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
-        assert second.returncode not in (0, None)
-        (line,) = second.stderr.splitlines()
-        assert line.startswith(f"`make run` (pid {first.pid}, since ")
-        assert line.endswith(f") is using {world.settings.home}: wait for it, or end it with Ctrl-C")
-        refused = make(world, "up")
-        assert refused.returncode == 1
-        assert refused.stdout.strip() == line
-        assert log.stat().st_size >= size, "the second wrote into the log of the first"
-    finally:
-        first.kill()
-        first.wait()
-    (run,) = new
-    return run
-
-
-def started_by_test(world: World) -> set[str]:
-    """The runs of `airflow dags test trace_ingest` that Airflow takes for running."""
-    with closing(sqlite3.connect(world.settings.home / "airflow" / "airflow.db")) as database:
-        rows = database.execute(
-            "select run_id from dag_run where dag_id = 'trace_ingest' and state = 'running'"
-        )
-        return {run for (run,) in rows}
-
-
 def test_unfinished_runs_of_a_killed_make_run_are_marked_as_failed(world, airflow, killed_run):
     runs = {run["dag_run_id"]: run["state"] for run in airflow.runs("trace_ingest")}
     assert runs[killed_run] == "failed"
@@ -190,10 +140,10 @@ def test_other_components_start_after_the_api_server_answers(world, airflow):
 
 def test_up_is_healthy_and_a_second_up_reports_it(world, airflow):
     assert airflow.health()["triggerer"] == "healthy"
-    again = make(world, "up")
+    again = make_up(world, "up")
     assert again.returncode == 0
     assert f"already up: {airflow.url}" in again.stdout
-    assert make(world, "status").returncode == 0
+    assert make_up(world, "status").returncode == 0
 
 
 def test_pages_need_the_password_whose_file_is_private(world, airflow):
@@ -224,14 +174,37 @@ def test_a_rocketmq_connection_has_a_form_and_can_be_tested(world, airflow):
 
 
 def test_trace_ingest_starts_trace_marts_when_records_came_and_only_then(world, airflow):
-    assert ingested(airflow, first_run(airflow))["announce"] == "success"
-    assert ingested(airflow, airflow.trigger("trace_ingest"))["announce"] == "skipped"
+    """A build by hand meanwhile, which no pool of Airflow's holds back, waits for that of the DAG."""
+    run = first_run(airflow)
+    assert ingested(airflow, run)["announce"] == "success"
+    assert airflow.tries("trace_ingest", run, "merge") == 2, "the first one was killed"
     until = time.monotonic() + RUN_SECONDS  # a run that the timer started is built to its end first
+    while (builder := holder(world.settings.home / "dbt" / "build.lock")) is None:
+        assert time.monotonic() < until, "records came, and no marts are built"
+        time.sleep(0.1)
+    by_hand = subprocess.run(
+        [sys.executable, "-m", "spark_jobs.jobs.marts"],
+        env=world.environment,
+        capture_output=True,
+        text=True,
+        timeout=RUN_SECONDS,
+    )
+    assert by_hand.returncode == 0, by_hand
+    assert f"`marts` (pid {builder.pid}, since " in by_hand.stderr
+    assert " builds the marts: waiting for it" in by_hand.stderr
     while not (started := started_by_records(airflow)):
         assert time.monotonic() < until, "records came, and no run of trace_marts started"
         time.sleep(1)
     assert airflow.wait("trace_marts", started[0], RUN_SECONDS) == "success"
+    assert ingested(airflow, airflow.trigger("trace_ingest"))["announce"] == "skipped"
     assert started_by_records(airflow) == started
+
+
+def test_neither_kill_has_lost_or_doubled_anything(world, airflow):
+    """That of `make run` while it read, and that of a merge."""
+    counts = proof.proof(world.settings, "demo", admin.trace_offsets(world.sandbox.namesrv, TRACE_TOPICS))
+    assert counts["trace_messages_broker"] == counts["raw_rows"] > 0
+    assert records_by_type(world) == world.record().expected()
 
 
 def test_lineage_leads_from_a_table_to_the_task_that_wrote_it(world, airflow, sink):
@@ -282,6 +255,23 @@ def test_a_sensor_waits_in_the_triggerer_until_messages_come(world, airflow):
     assert all(queue.startswith("demo/") for queue in unread)
 
 
+def test_a_failed_task_is_an_alert_until_it_succeeds(world, airflow, mended):
+    def alerts(ends: str) -> list[tuple[str, str, str, str]]:
+        """Of the tasks of `fragile`, after another run of it."""
+        assert airflow.wait("fragile", airflow.trigger("fragile"), 120) == ends
+        rows = show.rows(world.settings, "ops.alerts").to_pylist()
+        return [
+            (row["entity"], row["state"], row["route"], row["runbook_url"])
+            for row in rows
+            if row["check"] == "task_failed" and "fragile" in row["entity"]
+        ]
+
+    alert = ("pipeline", f"{airflow.url}/trace-warehouse/runbooks/task_failed.md")
+    assert alerts("failed") == [("fragile/break/b", "open", *alert)]
+    mended.touch()
+    assert alerts("success") == [("fragile/break/b", "resolved", *alert)]
+
+
 def components(world: World) -> dict[str, dict]:
     return State(world.settings).read()["components"]
 
@@ -308,7 +298,7 @@ def test_a_dead_scheduler_is_restarted_and_resolves_no_alert(world, airflow, ale
         time.sleep(1)
     first = components(world)["scheduler"]["pid"]
     os.kill(first, signal.SIGKILL)
-    until = time.monotonic() + 4 * INTERVAL
+    until = time.monotonic() + 3.3 * INTERVAL
     while time.monotonic() < until:
         assert active()["any/task"] == since["any/task"], "it was resolved"
         time.sleep(1)
@@ -316,7 +306,7 @@ def test_a_dead_scheduler_is_restarted_and_resolves_no_alert(world, airflow, ale
     scheduler = components(world)["scheduler"]
     assert scheduler["pid"] != first
     assert (scheduler["restarts"], scheduler["last_end"]) == (1, "ended with code -9")
-    assert make(world, "status").returncode in (0, 1)  # 1 while the alert of the silence stands
+    assert make_up(world, "status").returncode in (0, 1)  # 1 while the alert of the silence stands
     tasks.task_ended(world.settings, "any/task", False, "its log", "any", datetime.now(UTC))
 
 
@@ -329,10 +319,10 @@ def test_up_restarts_dead_components(world, airflow):
     while components(world)["triggerer"]["state"] == "healthy":
         assert time.monotonic() < until
         time.sleep(0.2)
-    shown = make(world, "status")
+    shown = make_up(world, "status")
     assert shown.returncode == 1
     assert "ended with code -9" in shown.stdout
-    again = make(world, "up")
+    again = make_up(world, "up")
     assert again.returncode == 0, again.stdout
     assert "triggerer: " in again.stdout
     assert f"up again: {airflow.url}" in again.stdout
@@ -356,8 +346,8 @@ def test_up_replaces_a_killed_supervisor_and_ends_its_components(world, airflow)
     while state.supervisor() is not None:
         assert time.monotonic() < until
         time.sleep(0.1)
-    assert "still run" in make(world, "status").stdout
-    again = make(world, "up")
+    assert "still run" in make_up(world, "status").stdout
+    again = make_up(world, "up")
     assert again.returncode == 0, again.stdout
     assert f"`make up` (pid {killed}" in again.stdout
     assert "ending its remaining processes" in again.stdout
@@ -371,7 +361,7 @@ def test_down_ends_all_processes_of_up_and_no_others(world, airflow):
     bystander = subprocess.Popen(["sleep", "600"], start_new_session=True)
     try:
         assert len(processes_with(file)) >= 9, "the supervisor, four components and their guard processes"
-        assert make(world, "down").returncode == 0
+        assert make_up(world, "down").returncode == 0
         assert processes_with(file) == []
         assert state.user() is None
         assert bystander.poll() is None
@@ -379,5 +369,5 @@ def test_down_ends_all_processes_of_up_and_no_others(world, airflow):
     finally:
         bystander.kill()
         bystander.wait()
-    assert make(world, "status").returncode == 3
-    assert "not up" in make(world, "down").stdout
+    assert make_up(world, "status").returncode == 3
+    assert "not up" in make_up(world, "down").stdout

@@ -1,0 +1,44 @@
+"""DAGs of the tests, for an Airflow that `make up` runs."""
+
+from __future__ import annotations
+
+# One task waits for messages.
+WAITING = """
+from datetime import UTC, datetime
+
+from airflow.sdk import dag
+
+from plugins.trace_messages import TraceMessagesSensor
+
+
+@dag(schedule=None, start_date=datetime(2026, 1, 1, tzinfo=UTC), is_paused_upon_creation=False)
+def waiting() -> None:
+    TraceMessagesSensor(task_id="new_messages", cluster="demo", poke_interval=1)
+
+
+waiting()
+"""
+# One of two mapped tasks fails until the file `mended` is there.
+FRAGILE = """
+from datetime import UTC, datetime
+
+from airflow.providers.standard.operators.bash import BashOperator
+from airflow.sdk import dag
+
+from plugins.notifier import CALLBACKS
+
+
+@dag(
+    schedule=None,
+    start_date=datetime(2026, 1, 1, tzinfo=UTC),
+    is_paused_upon_creation=False,
+    default_args=CALLBACKS,
+)
+def fragile() -> None:
+    BashOperator.partial(task_id="break", map_index_template="{{ task.env['NAME'] }}").expand(
+        bash_command=["test $NAME != b || test -e %(mended)s"], env=[{"NAME": "a"}, {"NAME": "b"}]
+    )
+
+
+fragile()
+"""
