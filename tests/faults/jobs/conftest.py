@@ -38,8 +38,8 @@ def second(broker: Sandbox, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     """Another broker at the same nameserver, with small files, which it deletes soon after a request."""
     folder = Path(tmp_path_factory.mktemp("second"))
     small = {
-        "mappedFileSizeCommitLog": str(1024 * 1024),
-        "mappedFileSizeConsumeQueue": "20000",
+        "mappedFileSizeCommitLog": str(256 * 1024),
+        "mappedFileSizeConsumeQueue": "5000",
         "cleanResourceInterval": "500",
     }
     with rocketmq(
@@ -58,9 +58,9 @@ def java(broker: Sandbox) -> Iterator[JavaSide]:
         yield side
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def filled(spark: SparkSession, settings: Settings) -> SparkSession:
-    """The session with the pipeline's tables, which fill up from test to test: each looks at its own topic."""
+    """The session with the pipeline's tables, which fill up from test to test of a file: each looks at its own topic."""
     lakes.empty(spark, settings)
     tables.ensure(spark)
     for table in (tables.RAW, tables.EVENTS):  # a main from the start, as after the first run ever

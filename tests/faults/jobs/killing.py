@@ -1,4 +1,4 @@
-"""Run a job that kills itself at a point, and look at what it left."""
+"""Run a job that is killed at a point, or that ends there in this session, and look at what it left."""
 
 from __future__ import annotations
 
@@ -7,18 +7,42 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from spark_jobs.lake import catalog
+import pytest
+
+from spark_jobs.lake import catalog, publish
 from spark_jobs.lake.tables import EVENTS, RAW, Table
+from tests.faults.jobs.job import Step
 from tests.faults.jobs.world import World
+from tests.soak import IS_SOAK
 
 REPEATS = int(os.environ.get("TRACE_SOAK_REPEATS", "1"))
-MESSAGES = 2000
+MESSAGES = 2000 if IS_SOAK else 800
 TABLES = {"extract": RAW, "merge": EVENTS}
+
+
+class Crash(BaseException):
+    """Ends a job where it stands, past every `except Exception`."""
+
+
+def crashed(step: Step, job: Callable[[], int], after: bool = False) -> None:
+    """Let a job of this session end before or after it takes the step; as one that is killed, it drops no branch."""
+    module, name = step
+    real = getattr(module, name)
+
+    def dies(*given: Any, **named: Any) -> None:
+        if after:
+            real(*given, **named)
+        raise Crash
+
+    with pytest.MonkeyPatch.context() as patch, suppress(Crash):
+        patch.setattr(module, name, dies)
+        patch.setattr(publish, "drop_branch", lambda *_: None)
+        job()
 
 
 @contextmanager

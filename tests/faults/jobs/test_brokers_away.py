@@ -14,10 +14,10 @@ def test_one_of_two_brokers_is_down(world: World, second: Sandbox, capfd: pytest
     (topic,) = world.topics
     world.make_topic(topic, sandbox=second)
     for name in (world.sandbox.broker_name, second.broker_name):
-        world.write(600, broker=name)
+        world.write(200, broker=name)
     assert world.extract() == 0
-    world.write(400)
-    world.write(400, broker=second.broker_name)
+    world.write(100)
+    world.write(100, broker=second.broker_name)
     world.look_at_the_broker()
     second.broker.kill()
     capfd.readouterr()
@@ -27,18 +27,18 @@ def test_one_of_two_brokers_is_down(world: World, second: Sandbox, capfd: pytest
         assert f"{topic}/{second.broker_name}/0" in output
         assert f"{topic}/{second.broker_name}/1" in output
         assert f"failed queue faults/{topic}/{world.sandbox.broker_name}" not in output
-        assert world.compare_with_known(RAW) == Difference(2000, lost=400, doubled=0, wrong=0)
+        assert world.compare_with_known(RAW) == Difference(600, lost=100, doubled=0, wrong=0)
     finally:
         second.broker.start()
     assert world.extract() == 0
     assert world.merge() == 0
-    assert world.compare(RAW, EVENTS) == Difference(2000, lost=0, doubled=0, wrong=0)
+    assert world.compare(RAW, EVENTS) == Difference(600, lost=0, doubled=0, wrong=0)
 
 
 def test_the_nameserver_is_down(world: World, second: Sandbox, capfd: pytest.CaptureFixture[str]):
-    world.write(600)
+    world.write(200)
     assert world.extract() == 0
-    world.write(600)
+    world.write(200)
     world.look_at_the_broker()
     before = read_offsets(world.spark, world.settings, RAW).positions
     world.sandbox.nameserver.stop()
@@ -49,11 +49,11 @@ def test_the_nameserver_is_down(world: World, second: Sandbox, capfd: pytest.Cap
         assert world.sandbox.namesrv in output
         assert "no nameserver answers" in output
         assert read_offsets(world.spark, world.settings, RAW).positions == before
-        assert world.compare_with_known(RAW) == Difference(1200, lost=600, doubled=0, wrong=0)
+        assert world.compare_with_known(RAW) == Difference(400, lost=200, doubled=0, wrong=0)
     finally:
         world.sandbox.start()
         world.wait_for_route(world.topics[0], world.sandbox)
         world.wait_for_route(TRACE_TOPIC, second)
     assert world.extract() == 0
     assert world.merge() == 0
-    assert world.compare(RAW, EVENTS) == Difference(1200, lost=0, doubled=0, wrong=0)
+    assert world.compare(RAW, EVENTS) == Difference(400, lost=0, doubled=0, wrong=0)

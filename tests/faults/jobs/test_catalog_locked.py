@@ -5,8 +5,12 @@ from __future__ import annotations
 import sqlite3
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from threading import Timer
 
+import pytest
+
+from spark_jobs.jobs import extract
 from spark_jobs.lake.tables import RAW
 from tests.faults.jobs.world import CLUSTER, Difference, World
 
@@ -16,7 +20,9 @@ PATIENCE = 180
 @contextmanager
 def locked(world: World) -> Iterator[None]:
     """Nobody else reads or writes the catalog."""
-    holder = sqlite3.connect(world.settings.home / "catalog.db", isolation_level=None, timeout=60)
+    holder = sqlite3.connect(
+        world.settings.home / "catalog.db", isolation_level=None, timeout=60, check_same_thread=False
+    )
     holder.execute("begin exclusive")
     try:
         yield
@@ -39,13 +45,21 @@ def test_locked_for_the_whole_run(world: World):
     assert str(world.settings.home / "catalog.db") in last
 
 
-def test_locked_for_some_seconds(world: World):
-    """Longer than a commit of another job takes, and than SQLite waits by itself."""
+def test_locked_for_some_seconds(world: World, monkeypatch: pytest.MonkeyPatch):
+    """After the plan, longer than a commit of another job takes, and than SQLite waits by itself."""
     world.write(500)
-    job = world.start("spark_jobs.jobs.extract", "--cluster", CLUSTER)
-    job.wait_for("plan: 500 messages")
-    with locked(world):
-        time.sleep(8)
-    run = job.finished()
-    assert run.code == 0, run.output
+    held: list[float] = []
+    with ExitStack() as lock:
+
+        def hold(*given, real=extract.plan, **named):
+            found = real(*given, **named)
+            lock.enter_context(locked(world))
+            Timer(8, lock.close).start()
+            held.append(time.monotonic())
+            return found
+
+        monkeypatch.setattr(extract, "plan", hold)
+        assert world.extract() == 0
+    assert len(held) == 1
+    assert time.monotonic() - held[0] > 8
     assert world.compare(RAW) == Difference(500, lost=0, doubled=0, wrong=0)

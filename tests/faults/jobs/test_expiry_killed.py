@@ -1,4 +1,7 @@
-"""Snapshot expiry is killed while it deletes files: what main needs stays, and the jobs go on."""
+"""Snapshot expiry is killed while it deletes files: what main needs stays, and the jobs go on.
+
+Of events; in `make soak` of raw, too.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +11,16 @@ from pathlib import Path
 import pytest
 
 from spark_jobs.lake import catalog
-from spark_jobs.lake.tables import Table
+from spark_jobs.lake.tables import EVENTS, Table
 from spark_jobs.settings import Settings
 from tests.faults.jobs.job import expire
 from tests.faults.jobs.killed import folder_of
 from tests.faults.jobs.killing import MESSAGES, REPEATS, TABLES, killed
 from tests.faults.jobs.world import World
+from tests.soak import IS_SOAK
 
 FILES = 200
+EXPIRED = TABLES if IS_SOAK else {"merge": EVENTS}
 
 
 def left_by_a_dropped_branch(world: World, table: Table) -> list[str]:
@@ -50,7 +55,7 @@ def snapshots(settings: Settings, table: Table) -> int:
 def test_killed_expiry(world: World, tmp_path: Path, record_property, monkeypatch):
     counts = {
         job: {"point": "expiry", "job": job, "repeats": 0, "messages": 0, "lost": 0, "doubled": 0, "wrong": 0}
-        for job in TABLES
+        for job in EXPIRED
     }
     for of_job in counts.values():
         record_property("counts", of_job)
@@ -58,7 +63,7 @@ def test_killed_expiry(world: World, tmp_path: Path, record_property, monkeypatc
         world.write(MESSAGES)
         assert world.extract() == 0
         assert world.merge() == 0
-        for job, table in TABLES.items():
+        for job, table in EXPIRED.items():
             doomed = left_by_a_dropped_branch(world, table)
             slow, files = doomed[::2], doomed[1::2]
             for file in slow:
@@ -76,7 +81,7 @@ def test_killed_expiry(world: World, tmp_path: Path, record_property, monkeypatc
         assert world.merge() == 0
         for name, value in world.environment.items():
             monkeypatch.setenv(name, value)
-        for job, table in TABLES.items():
+        for job, table in EXPIRED.items():
             assert expire(table) == 0
             difference = world.compare(table)
             counts[job] |= {"repeats": repeat + 1, "messages": difference.messages}

@@ -17,7 +17,7 @@ from spark_jobs.checks.registry import BY_NAME
 from spark_jobs.lake import catalog
 from spark_jobs.lake.tables import RAW
 from spark_jobs.settings import Cluster, Settings
-from tests.faults.jobs.world import CLUSTER, Run, World
+from tests.faults.jobs.world import CLUSTER, World
 from tests.rocketmq.java_client import run as run_java
 from tests.rocketmq.test_access import ACL_CONF, ADMIN
 
@@ -53,37 +53,46 @@ def guarded_world(guarded: Sandbox, settings: Settings, tmp_path: Path) -> World
     return World(None, home, guarded, None, [TRACE_TOPIC], extra={"TRACE_CLUSTERS": clusters})
 
 
-def extract_as(world: World, name: str, secret: str) -> Run:
-    return world.run(
-        "spark_jobs.jobs.extract", "--cluster", CLUSTER, FAULTS_ACCESS_KEY=name, FAULTS_SECRET_KEY=secret
-    )
-
-
 def files_that_hold(folder: Path, secret: str) -> list[Path]:
     """Also where a snapshot summary or a log holds it; manifests are compressed and hold no properties."""
     return [file for file in folder.rglob("*") if file.is_file() and secret.encode() in file.read_bytes()]
 
 
-@pytest.mark.parametrize(
-    ("name", "secret", "says"),
-    [
-        ("reader", WRONG, "signature"),
-        ("nobody", WRONG, "nobody"),
-        ("stranger", SECRETS["stranger"], "stranger"),
-    ],
-    ids=["wrong-secret", "unknown-user", "no-permission"],
-)
-def test_who_may_not_read(guarded_world: World, name: str, secret: str, says: str):
-    run = extract_as(guarded_world, name, secret)
+def test_who_may_not_read_and_who_may(guarded_world: World):
+    """Nobody's secret is left anywhere, neither by the runs that are refused nor by the one that succeeds, which is the last."""
+    says = {"wrong-secret": "signature", "unknown-user": "nobody", "no-permission": "stranger"}
+    users = {
+        "wrong-secret": ("reader", WRONG),
+        "unknown-user": ("nobody", WRONG),
+        "no-permission": ("stranger", SECRETS["stranger"]),
+        "permitted": ("reader", SECRETS["reader"]),
+    }
+    run = guarded_world.run(
+        "tests.faults.jobs.in_turn",
+        CLUSTER,
+        IN_TURN=json.dumps(users),
+        FAULTS_ACCESS_KEY="reader",
+        FAULTS_SECRET_KEY=SECRETS["reader"],
+    )
     print(run.output)
-    assert run.code == 1
-    assert says in run.output
-    output = " ".join(run.output.split())
-    assert f"broker {guarded_world.sandbox.broker_name}" in output
-    assert f"topic {TRACE_TOPIC}" in output
+    assert run.code == 0
+    rest = run.output
+    for case, word in says.items():
+        output, found, rest = rest.partition(f"{case} ended with 1\n")
+        assert found, case
+        assert word in output
+        output = " ".join(output.split())
+        assert f"broker {guarded_world.sandbox.broker_name}" in output
+        assert f"topic {TRACE_TOPIC}" in output
+    assert rest.endswith("permitted ended with 0\n")
+    snapshots = catalog.lake(guarded_world.settings).load_table(RAW.name).snapshots()
     assert guarded_world.rows(RAW, "queue_offset") == []
-    assert secret not in run.output
-    assert files_that_hold(guarded_world.settings.home, secret) == []
+
+    for secret in {secret for _, secret in users.values()}:
+        assert secret not in run.output
+        assert files_that_hold(guarded_world.settings.home, secret) == []
+        assert all(secret not in str(snapshot.summary) for snapshot in snapshots)
+    assert files_that_hold(guarded_world.settings.home, "trace.offsets")  # the search finds what is there
 
 
 @pytest.mark.parametrize(
@@ -112,15 +121,3 @@ def test_the_alert_says_once_what_is_refused(
     assert alert.summary.startswith(refused)
     assert alert.description.count(says) == 1
     assert secret not in alert.description
-
-
-def test_who_may_read(guarded_world: World):
-    """Neither does a run that succeeds leave the secret anywhere."""
-    secret = SECRETS["reader"]
-    run = extract_as(guarded_world, "reader", secret)
-    assert run.code == 0, run.output
-    assert secret not in run.output
-    assert files_that_hold(guarded_world.settings.home, secret) == []
-    table = catalog.lake(guarded_world.settings).load_table(RAW.name)
-    assert all(secret not in str(snapshot.summary) for snapshot in table.snapshots())
-    assert files_that_hold(guarded_world.settings.home, "trace.offsets")  # the search finds what is there

@@ -12,7 +12,7 @@ from spark_jobs.lake.offsets import Queue, read_offsets
 from spark_jobs.lake.tables import EVENTS, RAW
 from tests.faults.jobs.world import CLUSTER, Difference, World
 
-MESSAGES = 400
+MESSAGES = 100
 
 
 def queue(world: World, queue_id: int = 0) -> Queue:

@@ -1,4 +1,8 @@
-"""A replay is killed (SIGKILL) at each step; the next plain one leaves what the decoder makes of raw, each record once."""
+"""A replay is killed (SIGKILL) at each step; the next plain one leaves what the decoder makes of raw, each record once.
+
+At the other points it leaves what an extraction or a merge leaves (test_jobs_killed.py), and `make soak` has them all. Without
+it a replay of this session ends between its commit and its audit.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +13,11 @@ import pytest
 from spark_jobs.lake import publish
 from spark_jobs.lake.offsets import CHANGE_SEQ, OFFSETS, RUN_ID, read_offsets, to_json
 from spark_jobs.lake.tables import EVENTS, RAW, REPLACED_RECORDS
-from tests.faults.jobs.killing import MESSAGES, REPEATS, killed, readers, snapshots_of
+from tests.faults.jobs.job import JOBS
+from tests.faults.jobs.killing import MESSAGES, REPEATS, crashed, killed, readers, snapshots_of
 from tests.faults.jobs.world import World
 from tests.soak import IS_SOAK
 
-# At the other points a replay leaves what an extraction or a merge leaves (test_jobs_killed.py): `make soak` has them all.
 POINTS = ("planned", "files-written", "committed", "audited", "published") if IS_SOAK else ("committed",)
 # Messages whose records an older decoder could not read.
 SPOILED = "queue_offset % 20 = 0"
@@ -76,7 +80,10 @@ def test_killed(merged: World, point: str, tmp_path: Path, record_property):
         spoiled = spoil(world)
         assert spoiled >= MESSAGES // 20
         with readers(world, EVENTS) as seen:
-            killed(world, point, ["replay", *stored, "--run-id", run_id], tmp_path / "mark")
+            if IS_SOAK:
+                killed(world, point, ["replay", *stored, "--run-id", run_id], tmp_path / "mark")
+            else:
+                crashed(JOBS["replay"].audit, lambda run_id=run_id: world.replay(*stored, run_id=run_id))
             committed, published = snapshots_of(world, EVENTS, run_id)
             assert len(committed) == (point in ("committed", "audited", "published"))
             assert len(published) == (point == "published")

@@ -6,7 +6,6 @@ TRACE_SOAK_STEPS says how many: 300 in `make soak`, 10 without it; TRACE_SOAK_SE
 
 from __future__ import annotations
 
-import contextlib
 import os
 import random
 from collections import Counter
@@ -23,16 +22,13 @@ from spark_jobs.jobs.erase import erase
 from spark_jobs.lake import publish
 from spark_jobs.lake.tables import ERASURES, EVENTS, RAW
 from tests.faults.jobs.bodies import body
+from tests.faults.jobs.killing import crashed
 from tests.faults.jobs.table_policy import maintain
 from tests.faults.jobs.world import CLUSTER, World
 
 STEPS = int(os.environ.get("TRACE_SOAK_STEPS", "10"))
 SEED = int(os.environ.get("TRACE_SOAK_SEED", "7"))
 MESSAGES = 40
-
-
-class Crash(BaseException):
-    """Ends a job where it stands, past every `except Exception`."""
 
 
 class Machine:
@@ -66,23 +62,9 @@ class Machine:
 
     def crash(self) -> None:
         """An extraction or a merge ends before or after it writes, is audited, or is published."""
-        module, name = self.rng.choice(
-            [("spark_jobs.lake.publish", "append"), ("spark_jobs.lake.publish", "fast_forward")]
-        )
+        step = self.rng.choice([(publish, "append"), (publish, "fast_forward")])
         after = self.rng.random() < 0.5
-        real = getattr(publish, name)
-
-        def dies(*args, **kwargs):
-            if after:
-                real(*args, **kwargs)
-            raise Crash
-
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(f"{module}.{name}", dies)
-            # A process that is killed drops no branch.
-            patch.setattr("spark_jobs.lake.publish.drop_branch", lambda *_: None)
-            with contextlib.suppress(Crash):
-                self.rng.choice([self.world.extract, self.world.merge])()
+        crashed(step, self.rng.choice([self.world.extract, self.world.merge]), after)
 
     def maintain(self) -> None:
         assert [done.refused for done in maintain(self.world)] == [None, None]

@@ -161,8 +161,8 @@ class World:
     def merge(self, run_id: str = "recovery") -> int:
         return self._here(merge.main, ["--run-id", run_id])
 
-    def replay(self, *arguments: str) -> int:
-        return self._here(replay.main, [*arguments, "--run-id", "recovery"])
+    def replay(self, *arguments: str, run_id: str = "recovery") -> int:
+        return self._here(replay.main, [*arguments, "--run-id", run_id])
 
     def _here(self, job: Any, arguments: list[str]) -> int:
         with pytest.MonkeyPatch.context() as patch:
