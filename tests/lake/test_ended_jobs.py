@@ -1,6 +1,7 @@
 """A job that is ended with Ctrl-C, or whose JVM dies: its exit code, its last line, its processes, and the next run.
 
-All runs are real jobs over one lake, which in the end holds everything once.
+All runs are real jobs over one lake, which in the end holds everything once. The jobs that are ended are processes; those that
+go on after them run in the session of the tests, and in `make soak` as processes, too.
 """
 
 from __future__ import annotations
@@ -11,28 +12,27 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 
 import pytest
+from pyspark.sql import SparkSession
 
+from spark_jobs.jobs import marts, merge
+from spark_jobs.lake import tables
 from spark_jobs.lake.catalog import lake
 from spark_jobs.process.interrupts import STOPPED
+from spark_jobs.serving import files
 from spark_jobs.settings import PROJECT, Settings
+from tests import lakes
+from tests.planning import run_jobs_on
 from tests.soak import IS_SOAK
+from tests.spark.stored import messages, planned, write
 
 MESSAGES = 3000 if IS_SOAK else 500
 SECONDS = 400
-SEED = f"""
-from spark_jobs.lake import tables
-from spark_jobs.lake.session import session
-from spark_jobs.settings import Settings
-from tests.spark.stored import messages, planned, write
-settings = Settings()
-spark = session("seed", settings)
-tables.ensure(spark)
-write(spark, settings, messages(spark, 0, {MESSAGES}), planned(0, {MESSAGES}), "seed")
-"""
 
 
 @dataclass(frozen=True)
@@ -103,12 +103,14 @@ def left_of(leader: int) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def home(settings: Settings, tmp_path_factory) -> Home:
-    folder = tmp_path_factory.mktemp("ended")
-    found = Home(Settings(home=folder / "home", spark_conf=settings.spark_conf), folder / "log")
-    seeded = found.run("-c", SEED)
-    assert seeded.code == 0, seeded.output
-    return found
+def home(spark: SparkSession, settings: Settings, tmp_path_factory) -> Iterator[Home]:
+    """The lake of the session, with messages that no merge has read."""
+    lakes.empty(spark, settings)
+    tables.ensure(spark)
+    write(spark, settings, messages(spark, 0, MESSAGES), planned(0, MESSAGES), "seed")
+    yield Home(settings, tmp_path_factory.mktemp("ended") / "log")
+    lakes.empty(spark, settings)
+    files.remove_all(settings)
 
 
 def assert_stopped(ended: Ended) -> None:
@@ -139,8 +141,8 @@ def test_interrupted_while_the_jvm_starts(home: Home):
 
 
 def test_interrupted_while_it_writes(home: Home):
-    """And at its audit; no branch is left behind, and the next run merges all."""
-    for point in ("write", "audit"):
+    """In `make soak` also at its audit; no branch is left behind, and the next run merges all."""
+    for point in ("write", "audit") if IS_SOAK else ("write",):
         assert_stopped(home.run("-m", "tests.lake.ended", "interrupt", point, "merge"))
         assert list(lake(home.settings).load_table("events.trace_records").refs()) in ([], ["main"])
         assert home.records() == 0
@@ -177,17 +179,25 @@ def test_with_too_little_memory_to_start(home: Home):
     assert "raise spark_driver_memory" in ended.last
 
 
-def test_the_next_run_goes_on(home: Home):
-    """After all of the above; then the marts and maintenance are interrupted, and go on too."""
-    merged = home.run("-m", "spark_jobs.jobs.merge")
-    assert merged.code == 0, merged.output
+def test_the_next_run_goes_on(home: Home, monkeypatch):
+    """After all of the above; then the marts, in `make soak` also maintenance, are interrupted, and go on too."""
+    run_jobs_on(home.settings, monkeypatch)
+
+    def goes_on(job: ModuleType) -> None:
+        if IS_SOAK:
+            ended = home.run("-m", job.__name__)
+            assert ended.code == 0, ended.output
+        else:
+            assert job.main([]) == 0
+
+    goes_on(merge)
     assert home.records() == 2 * MESSAGES
-    assert_stopped(home.run("-m", "tests.lake.ended", "interrupt", "maintain", "maintain"))
+    if IS_SOAK:
+        assert_stopped(home.run("-m", "tests.lake.ended", "interrupt", "maintain", "maintain"))
     killed = home.run("-m", "tests.lake.ended", "kill-jvm", "build", "marts")
     assert killed.code == 1
     assert killed.last.startswith("failed: the Spark JVM of this job was killed (SIGKILL)")
-    for point in ("build", "publish") if IS_SOAK else ("publish",):
+    for point in ("build", "publish") if IS_SOAK else ("build",):
         assert_stopped(home.run("-m", "tests.lake.ended", "interrupt", point, "marts"))
-    built = home.run("-m", "spark_jobs.jobs.marts")
-    assert built.code == 0, built.output
+    goes_on(marts)
     assert lake(home.settings).load_table("marts.fct_consume_attempts").scan().to_arrow().num_rows > 0
