@@ -240,7 +240,7 @@ lint: setup ## run ruff, format, types, SQL style, dashboards against the dbt pr
 # ---- measure ------------------------------------------------------------------------------------
 
 .PHONY: bench
-bench: bench-extract bench-decode bench-merge bench-models bench-lookup ## run all benchmarks
+bench: bench-extract bench-decode bench-merge bench-models bench-lookup bench-dashboards ## run all benchmarks
 
 .PHONY: bench-extract
 bench-extract: setup ## compare our client with the official Java client and the PyPI wheel, on a real broker
@@ -253,6 +253,10 @@ bench-decode: setup ## compare our decoder with DuckDB's plain split and a decod
 .PHONY: bench-merge
 bench-merge: setup ## measure decode and merge of a million records into 20 M and into 2 M, and compare with a plain append
 	@$(RUN) benchmarks.merge
+
+.PHONY: bench-dashboards
+bench-dashboards: .venv/installed .venv-dashboards/installed ## measure all dashboards over a year of hours with 200 topics, in a browser
+	@$(RUN) benchmarks.dashboards
 
 .PHONY: bench-models
 bench-models: setup ## measure an incremental run of the marts beside 10 M and 1 M records of history, and compare percentiles with exact ones

@@ -25,7 +25,7 @@ def problems(found: Assets) -> list[str]:
     """One line per problem."""
     lines = []
     with duckdb.connect() as connection:
-        _create_tables(connection)
+        create_tables(connection)
         for name, dataset in found.datasets.items():
             lines += _of_dataset(connection, f"datasets/{name}.yaml", dataset)
         for name, chart in found.charts.items():
@@ -47,7 +47,7 @@ def problems(found: Assets) -> list[str]:
     return sorted(lines) + _of_exposures(found)
 
 
-def _create_tables(connection: duckdb.DuckDBPyConnection) -> None:
+def create_tables(connection: duckdb.DuckDBPyConnection) -> None:
     """The tables of the dashboards' file, empty."""
     for schema in ("marts", "ops", "serving"):
         connection.execute(f"create schema {schema}")

@@ -1,0 +1,1 @@
+"""How fast the dashboards are on a year of hours with 200 topics."""
