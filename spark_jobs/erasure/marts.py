@@ -20,11 +20,7 @@ COLUMNS = {
 RECORD_SAMPLE = "sample"
 
 
-# The look-up's index: hashes of message ids and keys.
-IDENTIFIERS = "intermediate.int_identifier_hours"
-
-
-def erase_from_marts(spark: SparkSession, tables: Sequence[str], rule: Rule, text: str) -> None:
+def erase_from_marts(spark: SparkSession, tables: Sequence[str], rule: Rule) -> None:
     """Delete the rows of the rule's cluster that match it, on the branch that the session writes to.
 
     For a key, all rows of each message that has the key are deleted: not every table of messages has the keys.
@@ -33,11 +29,7 @@ def erase_from_marts(spark: SparkSession, tables: Sequence[str], rule: Rule, tex
         spark: the session; `spark.wap.branch` is the branch that is read and written.
         tables: each `<namespace>.<name>`; tables without a column of the rule's kind are not changed.
         rule: what is erased.
-        text: the key, group or message id of the rule, which has only its salted hash.
     """
-    if IDENTIFIERS in tables and rule.kind is not Kind.GROUP:
-        statement = f"delete from {CATALOG}.{IDENTIFIERS} where identifier_hash = xxhash64(:cluster, :text)"
-        spark.sql(statement, args={"cluster": rule.cluster, "text": text})
     columns = {table: spark.table(f"{CATALOG}.{table}").columns for table in tables}
     of_cluster = {table: names for table, names in columns.items() if "cluster" in names}
     for table, names in of_cluster.items():

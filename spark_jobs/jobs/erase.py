@@ -92,7 +92,7 @@ def confirmed() -> bool:
         return False
 
 
-def rebuild_marts(spark: SparkSession, settings: Settings, rule: Rule, text: str) -> bool:
+def rebuild_marts(spark: SparkSession, settings: Settings, rule: Rule) -> bool:
     """Build and publish the marts from what is left; return whether that passed.
 
     Rows whose records retention has dropped from events are kept, except those that the rule matches.
@@ -108,9 +108,9 @@ def rebuild_marts(spark: SparkSession, settings: Settings, rule: Rule, text: str
     )
     if inputs is None:
         return True
-    first = None
-    if inputs.kept_from:
-        first = partial(erase_from_marts, spark, branches.audited_tables(catalog), rule, text)
+    first = (
+        partial(erase_from_marts, spark, branches.audited_tables(catalog), rule) if inputs.kept_from else None
+    )
     built = build_and_publish(spark, catalog, inputs, settings.home / "dbt", first=first)
     if not built.passed:
         report.refused(built, str(settings.home / "dbt"))
@@ -161,7 +161,7 @@ def main(argv: list[str] | None = None) -> int:
     rule, done = erase(spark, settings, args.cluster, kind, text, args.run_id)
     _console.print(f"removed {done.records} records from {done.messages} messages", highlight=False)
     with one_build(settings.home, "erase"):
-        rebuilt = rebuild_marts(spark, settings, rule, rules.named(kind, text))
+        rebuilt = rebuild_marts(spark, settings, rule)
         if rebuilt:
             rebuild_serving_file(settings)
     if not rebuilt:

@@ -45,7 +45,9 @@ OF_PLACE = (
     *("decoder_version", "change_seq"),
 )
 # They never forget an hour, also where a replay took the last record away.
-ONLY_GROW = ("intermediate.int_message_hours", "intermediate.int_identifier_hours")
+INDEX = "intermediate.int_identifier_hours"
+ONLY_GROW = ("intermediate.int_message_hours", INDEX)
+FACTS = ("fct_sends", "fct_consume_attempts", "fct_deliveries", "fct_messages", "fct_transactions")
 # Retention then drops the records that were stored before: half of the story, and most of each history.
 KEPT_FROM = datetime(2026, 11, 21)
 HISTORIES = int(os.environ.get("TRACE_SOAK_HISTORIES", "60"))
@@ -202,7 +204,23 @@ def test_a_full_refresh_keeps_the_rows_whose_records_retention_has_dropped(built
         for table, rows in built.after_retention.items()
         for before in [built.full_refresh[table]]
     }
+    # Of the dropped records, the index keeps the hours that the facts have.
+    del different[INDEX]
     assert {table: sorted(rows)[:5] for table, rows in different.items() if rows} == {}
+    assert set(built.after_retention[INDEX]) < set(built.full_refresh[INDEX])
+
+
+@pytest.mark.parametrize("fact", [*FACTS, "orphaned_messages"])
+def test_the_index_has_every_row_of_the_facts_also_when_retention_has_dropped_records(
+    built, empty_lake, fact
+):
+    rows = empty_lake.sql(
+        f"select distinct xxhash64(cluster, msg_id) as identifier_hash, hour from lake.marts.{fact} where msg_id is not null"
+    )
+    assert rows.where(f"hour < timestamp '{KEPT_FROM}'").count() > 0
+    assert (
+        rows.join(empty_lake.table(f"lake.{INDEX}"), ["identifier_hash", "hour"], "left_anti").collect() == []
+    )
 
 
 @pytest.fixture(scope="module")

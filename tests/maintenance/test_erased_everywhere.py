@@ -10,6 +10,7 @@ import pytest
 from spark_jobs.jobs import erase, marts
 from spark_jobs.jobs.merge import merge_all
 from spark_jobs.lake import tables
+from spark_jobs.lookup.identifiers import identifier_hash
 from spark_jobs.maintenance.retention import drop_old_rows
 from spark_jobs.serving import files
 from spark_jobs.settings import TablePolicy
@@ -105,8 +106,16 @@ def test_rows_of_the_marts_whose_records_are_gone_stay_but_for_those_that_name_i
     assert {row.msg_id for row in lake.table("lake.marts.fct_messages").collect()} == {
         *("OTHER0001", "OTHER0002", TEXT)
     }
+
+    def indexed() -> set[int]:
+        return {row.identifier_hash for row in lake.table("lake.intermediate.int_identifier_hours").collect()}
+
+    hashes = {msg_id: identifier_hash("c", msg_id) for msg_id in ("OTHER0001", "OTHER0002", TEXT)}
+    assert set(hashes.values()) <= indexed()
     assert erase.main(["--cluster", "c", "--msg-id", TEXT, "--yes"]) == 0
     assert {row.msg_id for row in lake.table("lake.marts.fct_messages").collect()} == {
         *("OTHER0001", "OTHER0002")
     }
+    assert hashes.pop(TEXT) not in indexed()
+    assert set(hashes.values()) <= indexed()
     assert holding(settings.home, TEXT) == []

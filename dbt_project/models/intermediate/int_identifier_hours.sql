@@ -6,14 +6,44 @@
   partition_by='days(hour)',
   sorted_by='identifier_hash',
   row_group_bytes=1048576,
-  replaces='nothing'
+  replaces='nothing' if var('change_seq_from') is not none else none
 ) }}
-with hours as (
-  select distinct
-    xxhash64(cluster, identifier) as identifier_hash,
+with identifiers as (
+  select
+    cluster,
+    identifier,
     explode(array(hour, stored_hour)) as hour
   from {{ ref('stg_record_identifiers') }}
   where {% if is_incremental_run() %}{{ is_new_record() }}{% else %}change_seq <= {{ change_seq_to() }}{% endif %}
+{% if is_refresh_after_retention() %}
+    -- The rows of the facts whose records retention has dropped from events. They have no transaction ids.
+    union all
+    select
+      cluster,
+      explode(array_compact(concat(array(msg_id, offset_msg_id), coalesce(split(keys, ' '), array())))) as identifier,
+      hour
+    from {{ ref('fct_sends') }}
+    union all
+    select
+      cluster,
+      explode(array_compact(concat(array(msg_id), coalesce(split(keys, ' '), array())))) as identifier,
+      hour
+    from {{ ref('fct_consume_attempts') }}
+    union all
+    select
+      cluster,
+      msg_id as identifier,
+      hour
+    from {{ ref('fct_transactions') }}
+{% endif %}
+),
+
+hours as (
+  select distinct
+    xxhash64(cluster, identifier) as identifier_hash,
+    hour
+  from identifiers
+  where identifier != ''
 )
 
 select
@@ -22,8 +52,5 @@ select
 from hours
 {% if is_incremental_run() %}
   left anti join (select * from {{ published('int_identifier_hours') }} where {{ hour_is_in('changed') }}) as known
-    on hours.identifier_hash = known.identifier_hash and hours.hour = known.hour
-{% elif replaces_some_rows() %}
-  left anti join {{ published('int_identifier_hours') }} as known
     on hours.identifier_hash = known.identifier_hash and hours.hour = known.hour
 {% endif %}
