@@ -38,8 +38,8 @@ def second(broker: Sandbox, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     """Another broker at the same nameserver, with small files, which it deletes soon after a request."""
     folder = Path(tmp_path_factory.mktemp("second"))
     small = {
-        "mappedFileSizeCommitLog": str(256 * 1024),
-        "mappedFileSizeConsumeQueue": "5000",
+        "mappedFileSizeCommitLog": str(1024 * 1024),
+        "mappedFileSizeConsumeQueue": "20000",
         "cleanResourceInterval": "500",
     }
     with rocketmq(

@@ -119,6 +119,9 @@ class Commands:
             self._puller = self._class("client.consumer.DefaultMQPullConsumer")("faults-judge")
             self._puller.setNamesrvAddr(self._namesrv)
             self._puller.start()
+        # As in `produce`: another module's broker may have had the same name.
+        rebalance = self._puller.getDefaultMQPullConsumerImpl().getRebalanceImpl()
+        rebalance.getmQClientFactory().updateTopicRouteInfoFromNameServer(topic)
         where = self._class("common.message.MessageQueue")(topic, broker, queue)
         found: list[list[int]] = []
         while start < end:

@@ -40,7 +40,7 @@ def test_a_gap(world: World, second: Sandbox, tmp_path: Path):
     world.write(1000, broker=second.broker_name)
     assert world.extract() == 0
     world.look_at_the_broker()
-    world.write(3000, broker=second.broker_name)
+    world.write(12_000, broker=second.broker_name)
     first = deleted_up_to(world, second, read=500)
     world.write(200, broker=second.broker_name)
     expected = [(queue, 0, 500, low) for queue, low in sorted(first.items())]
@@ -56,4 +56,4 @@ def test_a_gap(world: World, second: Sandbox, tmp_path: Path):
     assert gaps(world) == expected
     difference = world.compare(RAW, EVENTS)
     assert (difference.lost, difference.doubled, difference.wrong) == (0, 0, 0)
-    assert difference.messages == 1000 + 3200 - sum(low - 500 for low in first.values())
+    assert difference.messages == 1000 + 12_200 - sum(low - 500 for low in first.values())
