@@ -83,7 +83,7 @@ def _repeat(spark: SparkSession) -> None:
         step = "interval 1 day" if column == "hour" else "1"
         moved = [f"{c} - n * {step} as {c}" if c == column else c for c in table.columns]
         rows = spark.sql(
-            f"select {', '.join(moved)} from lake.{mart}, (select id as n from range(1, {DAYS})) "
+            f"select {', '.join(moved)} from lake.{mart}, (select int(id) as n from range(1, {DAYS})) "
             f"where to_date({column}) = date '{_LAST}'"
         )
         rows.writeTo(f"lake.{mart}").append()
