@@ -142,9 +142,9 @@ message: .venv/installed ## print the life of a message; ID=… (of client, brok
 	  $(if $(CLUSTER_GIVEN),--cluster="$$CLUSTER") $${FORMAT:+--format="$$FORMAT"}
 
 .PHONY: search
-search: .venv/installed ## list messages; [TOPIC=…] [GROUP=…] [STATE=orphaned] [FROM=…] [TO=…] (UTC) [MIN_MS=…] [CLUSTER=…] [FORMAT=text|json]
+search: .venv/installed ## list messages; [TOPIC=…] [GROUP=…] [KEY=…] [STATE=orphaned] [FROM=…] [TO=…] (UTC) [MIN_MS=…] [CLUSTER=…] [FORMAT=text|json]
 	@$(RUN) spark_jobs.lookup.command search $(if $(TOPIC_GIVEN),--topic="$$TOPIC") $${GROUP:+--group="$$GROUP"} \
-	  $${STATE:+--state="$$STATE"} $${FROM:+--start="$$FROM"} $${TO:+--end="$$TO"} $${MIN_MS:+--min-ms="$$MIN_MS"} \
+	  $${KEY:+--key="$$KEY"} $${STATE:+--state="$$STATE"} $${FROM:+--start="$$FROM"} $${TO:+--end="$$TO"} $${MIN_MS:+--min-ms="$$MIN_MS"} \
 	  $(if $(CLUSTER_GIVEN),--cluster="$$CLUSTER") $${FORMAT:+--format="$$FORMAT"}
 
 .PHONY: dashboards dashboards-export dashboards-screenshots

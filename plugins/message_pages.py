@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 LONGEST = 800
 SIBLINGS = 100
 Format = Literal["html", "json"]
-# The fields of the two forms, as they are named in an address.
+# The fields of the two forms, as they are named in an address; a search may have a key too.
 _FIND = ("id", "key")
 _SEARCH = ("topic", "group", "state", "from", "to", "min_ms")
 
@@ -65,11 +65,13 @@ def messages_page(request: Request) -> Response:
     """The forms that find a message by its id or key, or search messages; and what they found."""
     given = {name: request.query_params.get(name, "").strip() for name in ("cluster", *_FIND, *_SEARCH)}
     with Reader.open(Settings()) as reader:
-        if any(name in request.query_params for name in _FIND):
-            return _find(request, reader, given)
         if not any(name in request.query_params for name in _SEARCH):
+            if any(name in request.query_params for name in _FIND):
+                return _find(request, reader, given)
             return _forms(request, reader, given)
         try:
+            if given["id"]:
+                raise SearchError("find an id without other conditions")
             _check_lengths(given)
             conditions = Conditions.parse(
                 given["cluster"],
@@ -79,6 +81,7 @@ def messages_page(request: Request) -> Response:
                 given["from"],
                 given["to"],
                 given["min_ms"],
+                given["key"],
             )
             return _forms(request, reader, given, hits=search(reader, conditions))
         except SearchError as error:
@@ -93,7 +96,7 @@ def records_page(request: Request, cluster: str, msg_id: str) -> Response:
         if len(msg_id) > LONGEST:
             return _unknown(request, reader, cluster, msg_id, "html")
         found = records.records(reader, cluster, msg_id)
-        if not found:
+        if not found and life(reader, cluster, msg_id) is None:
             return _unknown(request, reader, cluster, msg_id, "html")
         return _html(
             "records.html",

@@ -7,12 +7,13 @@ import sys
 from collections.abc import Sequence
 from datetime import datetime
 
+import duckdb
 from rich import box
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from spark_jobs.checks.formatting import printable
+from spark_jobs.checks.formatting import printable, visible
 from spark_jobs.lookup.find import Found, Nothing, find_id, find_key
 from spark_jobs.lookup.life import Attempt, Duration, Lane, Life, as_json
 from spark_jobs.lookup.message import life
@@ -31,7 +32,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Print what was found.
 
     Returns:
-        0, also if nothing was found; 1 without a serving file; 2 for conditions that cannot be used.
+        0, also if nothing was found; 1 without a serving file that can be read; 2 for conditions that cannot be used.
     """
     args = _parser().parse_args(argv)
     try:
@@ -39,6 +40,10 @@ def main(argv: Sequence[str] | None = None) -> int:
             return _search(reader, args) if args.command == "search" else _message(reader, args)
     except ServingFileError as error:
         print(f"failed: {error}", file=sys.stderr)
+        return 1
+    except duckdb.Error as error:
+        why = printable(str(error).partition("\n")[0])
+        print(f"failed: {why}; run it again: a publication may just have replaced the file", file=sys.stderr)
         return 1
     except SearchError as error:
         print(f"failed: {error}", file=sys.stderr)
@@ -57,9 +62,13 @@ def _parser() -> argparse.ArgumentParser:
     for name, text in (
         ("topic", "sent to this topic"),
         ("group", "attempted by this consumer group, or expected by it"),
+        ("key", "one of its keys"),
         ("state", "state in fct_messages"),
-        ("start", "published since, UTC (default: 24 hours before the end)"),
-        ("end", "published before, UTC (default: the newest watermark)"),
+        (
+            "start",
+            "published since, UTC (default: 24 hours before the end; with a key: since its first record)",
+        ),
+        ("end", "published before, UTC (default: an hour after the newest watermark)"),
         ("min-ms", "at least this long from the publication to the success in a group"),
     ):
         found.add_argument(f"--{name}", default="", help=text)
@@ -70,12 +79,10 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _message(reader: Reader, args: argparse.Namespace) -> int:
-    text = args.id if args.id is not None else args.key
+    text = (args.id if args.id is not None else args.key).strip()
     found = (find_id if args.id is not None else find_key)(reader, text, args.cluster)
     if not found.matches:
-        nothing = Nothing(text, tuple(explain_unknown(reader, text, args.cluster)))
-        print(as_json(nothing)) if args.format == "json" else _print_nothing(nothing)
-        return 0
+        return _nothing(reader, text, args)
     if found.total > 1:
         print(as_json(found)) if args.format == "json" else _print_matches(found)
         return 0
@@ -87,14 +94,28 @@ def _message(reader: Reader, args: argparse.Namespace) -> int:
         print(as_json(found_records)) if args.format == "json" else _print_records(found_records)
         return 0
     shown = life(reader, match.cluster, match.msg_id)
-    assert shown is not None, "a message that was found has records"
+    if shown is None:
+        return _nothing(reader, text, args)
     print(as_json(shown)) if args.format == "json" else _print_life(shown)
+    return 0
+
+
+def _nothing(reader: Reader, text: str, args: argparse.Namespace) -> int:
+    nothing = Nothing(text, tuple(explain_unknown(reader, text, args.cluster)))
+    print(as_json(nothing)) if args.format == "json" else _print_nothing(nothing)
     return 0
 
 
 def _search(reader: Reader, args: argparse.Namespace) -> int:
     conditions = Conditions.parse(
-        args.cluster or "", args.topic, args.group, args.state, args.start, args.end, args.min_ms
+        args.cluster or "",
+        args.topic,
+        args.group,
+        args.state,
+        args.start,
+        args.end,
+        args.min_ms,
+        args.key.strip(),
     )
     hits = search(reader, conditions)
     print(as_json(hits)) if args.format == "json" else _print_hits(hits)
@@ -102,13 +123,14 @@ def _search(reader: Reader, args: argparse.Namespace) -> int:
 
 
 def _print_nothing(nothing: Nothing) -> None:
-    _console.print(f"[bold]no record has[/] {_safe(nothing.unknown)}", soft_wrap=True)
+    _console.print(f"[bold]no record has[/] {_whole(nothing.unknown)}", soft_wrap=True)
     for sentence in nothing.explanation:
         _console.print(_safe(sentence), soft_wrap=True)
 
 
 def _print_matches(found: Found) -> None:
-    _console.print(f"[bold]{_of(len(found.matches), found.total)}[/]; choose one with ID=…")
+    how = "ID=… CLUSTER=…" if len({match.cluster for match in found.matches}) > 1 else "ID=…"
+    _console.print(f"[bold]{_of(len(found.matches), found.total)}[/]; choose one with {how}")
     rows = [(_time(m.at), m.cluster, m.topic or "-", m.msg_id) for m in found.matches]
     _print_table(("newest (UTC)", "cluster", "topic", "message id"), rows)
 
@@ -133,19 +155,23 @@ def _print_hits(hits: Hits) -> None:
 
 
 def _print_records(found: RecordsOf) -> None:
+    if not found.records:
+        _console.print(
+            f"{_whole(found.msg_id)}: events no longer has its records (retention)", soft_wrap=True
+        )
     for each in found.records:
         position = f"{each.trace_topic}, {each.broker}, queue {each.queue_id}, offset {each.queue_offset}"
         _console.print(
             f"[bold]{each.record_type}[/] {_safe(position)}, record {each.record_index}, stored {_time(each.store_time)} UTC"
         )
         _console.print(
-            f"  {_safe(each.text) if each.text is not None else 'its trace message is not in raw any more'}",
+            f"  {_whole(each.text) if each.text is not None else 'its trace message is not in raw any more'}",
             soft_wrap=True,
         )
 
 
 def _print_life(shown: Life) -> None:
-    _console.print(f"[bold]{_safe(shown.msg_id)}[/] in cluster {_safe(shown.cluster)}")
+    _console.print(f"[bold]{_whole(shown.msg_id)}[/] in cluster {_safe(shown.cluster)}")
     for message in shown.messages:
         topic = f"topic {_safe(message.topic)}" if message.topic else "topic unknown"
         _console.print(f"  {topic}: [bold]{message.state}[/] ({message.meaning})", soft_wrap=True)
@@ -156,20 +182,23 @@ def _print_life(shown: Life) -> None:
         ("trace", shown.trace_url),
     ):
         if value:
-            _console.print(f"  {name}: {_safe(value)}", soft_wrap=True)
+            _console.print(f"  {name}: {_whole(value)}", soft_wrap=True)
     for doubt in shown.doubts:
         _console.print(f"  [bold yellow]doubtful[/] {_safe(doubt.text)}", soft_wrap=True)
     rows = [(_time(s.at), s.text, _duration(s.duration), s.client or "-") for s in shown.steps]
     if rows:
         _print_table(("time (UTC)", "producer and broker", "took", "client"), rows)
+    _print_cut(len(shown.steps), shown.steps_total)
     for lane in shown.lanes:
         _print_lane(lane)
     for absent in shown.absent:
         group = f"group {_safe(absent.consumer_group)}" if absent.consumer_group else "no group"
         _console.print(f"  {group}: [bold]{absent.cause}[/]: {absent.meaning}", soft_wrap=True)
     if shown.siblings:
-        more = f" and {len(shown.siblings) - _SHOWN} more" if len(shown.siblings) > _SHOWN else ""
-        _console.print(f"  in a batch with {_safe(', '.join(shown.siblings[:_SHOWN]))}{more}", soft_wrap=True)
+        more = f" and {shown.siblings_total - _SHOWN:,} more" if shown.siblings_total > _SHOWN else ""
+        _console.print(
+            f"  in a batch with {_whole(', '.join(shown.siblings[:_SHOWN]))}{more}", soft_wrap=True
+        )
     complete = (
         f"traces complete up to {_time(shown.watermark)} UTC" if shown.watermark else "watermark unknown"
     )
@@ -189,6 +218,12 @@ def _print_lane(lane: Lane) -> None:
     _console.print(f"  {title}", soft_wrap=True)
     rows = [_attempt(attempt) for attempt in lane.attempts]
     _print_table(("begun (UTC)", "retry", "waited", "outcome", "took", "client"), rows)
+    _print_cut(len(lane.attempts), lane.attempts_total)
+
+
+def _print_cut(shown: int, total: int) -> None:
+    if shown < total:
+        _console.print(f"  the first {shown:,} of {total:,}")
 
 
 def _attempt(attempt: Attempt) -> tuple[str, ...]:
@@ -202,7 +237,8 @@ def _print_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None
     for heading in headings:
         table.add_column(heading, overflow="fold")
     for row in rows:
-        table.add_row(*map(_safe, row))
+        cells = zip(headings, row, strict=True)
+        table.add_row(*(_whole(cell) if heading == "message id" else _safe(cell) for heading, cell in cells))
     _console.print(table)
 
 
@@ -229,6 +265,11 @@ def _time(time: datetime | None) -> str:
 def _safe(text: str) -> str:
     """Untrusted text without control characters and without rich's markup."""
     return escape(printable(text))
+
+
+def _whole(text: str) -> str:
+    """The same for a record, an id or a key: all of it, with its spaces."""
+    return escape(visible(text))
 
 
 if __name__ == "__main__":

@@ -28,6 +28,11 @@ def doubts(
     """
     limits = reader.settings.limits
     yield from _incomplete(reader, cluster, messages)
+    if not (messages or sends or attempts):
+        yield Doubt(
+            "unpublished",
+            "only decisions on it are known: the record of its send was dropped, is in an ingest gap, or is not read yet",
+        )
     yield from _gaps(reader, cluster, messages, attempts, limits)
     yield from _clocks(reader, cluster, hours, sends, attempts, deliveries)
     yield from _copies(sends, attempts, deliveries)

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
-from spark_jobs.lookup.reader import Reader, Row
+from spark_jobs.lookup.identifiers import spellings
+from spark_jobs.lookup.reader import HOUR, Reader, Row
 
 LIMIT = 100
 """Messages that are listed; the number of all is given beside them."""
 
 _BY_ID = "(msg_id = $text or offset_msg_id = $text)"
-_BY_TRANSACTION = "record_type = 'EndTransaction' and transaction_id = $text"
+_BY_TRANSACTION = "record_type in ('EndTransaction', 'Recall') and $text in (transaction_id, msg_id)"
 _BY_KEY = "(contains(keys, $text) and list_contains(string_split(keys, ' '), $text))"
+# As the macro consumer_keys of dbt has it.
+_BY_KEY_OF_RECORD = (
+    f"record_type != 'Invalid' and {_BY_KEY} and keys != 'null' "
+    "and not (keys = 'dKey' and coalesce(layout, '') in ('sub_before_8', 'sub_after_6'))"
+)
 
 
 @dataclass(frozen=True)
@@ -22,8 +29,8 @@ class Match:
     Attributes:
         cluster: RocketMQ cluster.
         msg_id: message id.
-        topic: of its newest send; None if no send of it is known.
-        at: its newest send, else its newest attempt, UTC.
+        topic: of the newest record of it that was found and whose topic is known; None if there is none.
+        at: time of the newest record of it that was found, UTC.
     """
 
     cluster: str
@@ -49,72 +56,113 @@ class Nothing:
 
 
 def find_id(reader: Reader, identifier: str, cluster: str | None = None) -> Found:
-    """The messages with this message id, broker's id or transaction id; of all clusters if none is given."""
-    return _find(reader, identifier, cluster, _BY_ID, "msg_id = $text", _BY_TRANSACTION)
+    """The messages with this message id, broker's id or transaction id; of all clusters if none is given.
+
+    Hex digits in another case than the clients write are found too, unless there is an id in the case that is given.
+    """
+    for text in spellings(identifier):
+        found: list[Row] = []
+        for name, hours in _hours(reader, text, cluster):
+            in_facts = _facts(reader, hours, _BY_ID, "msg_id = $text")
+            found += _newest(reader, name, text, in_facts) or _newest(
+                reader, name, text, _events(reader, hours, _BY_TRANSACTION)
+            )
+        if found:
+            break
+    return _found(found)
 
 
 def find_key(reader: Reader, key: str, cluster: str | None = None) -> Found:
     """The messages that have this key among their keys; of all clusters if none is given."""
-    return _find(reader, key, cluster, _BY_KEY, _BY_KEY, _BY_KEY)
-
-
-def _find(
-    reader: Reader, text: str, cluster: str | None, of_send: str, of_attempt: str, of_record: str
-) -> Found:
     found: list[Row] = []
-    total = 0
-    for name in [cluster] if cluster else reader.watermarks:
-        hours = reader.hours(name, text)
-        if not hours:
-            continue
-        rows = _messages(reader, name, hours, text, of_send, of_attempt) or _in_events(
-            reader, name, hours, text, of_record
+    for name, hours in _hours(reader, key, cluster):
+        found += _newest(reader, name, key, _with_key(reader, hours))
+    return _found(found)
+
+
+def messages_with_key(
+    reader: Reader, key: str, cluster: str | None = None
+) -> tuple[list[Row], list[datetime]]:
+    """The cluster and message id of all messages that have this key, and the hours of the key."""
+    found: list[Row] = []
+    of_key: list[datetime] = []
+    for name, hours in _hours(reader, key, cluster):
+        source, parameters = _with_key(reader, hours)
+        found += reader.query(
+            f"select distinct $cluster as cluster, msg_id from ({source})",
+            cluster=name,
+            text=key,
+            **parameters,
         )
-        found += rows
-        total += rows[0]["total"] if rows else 0
-    found.sort(key=lambda row: row["seen_at"], reverse=True)
-    matches = tuple(Match(r["cluster"], r["msg_id"], r["topic"], r["seen_at"]) for r in found[:LIMIT])
-    return Found(matches, total)
+        of_key += hours
+    return found, of_key
 
 
-def _messages(
-    reader: Reader, cluster: str, hours: list[datetime], text: str, of_send: str, of_attempt: str
-) -> list[Row]:
+def _hours(reader: Reader, text: str, cluster: str | None) -> Iterator[tuple[str, list[datetime]]]:
+    for name in [cluster] if cluster else reader.watermarks:
+        if hours := reader.hours(name, text):
+            yield name, hours
+
+
+_Source = tuple[str, dict[str, object]]
+
+
+def _with_key(reader: Reader, hours: list[datetime]) -> _Source:
+    """Of events too: the facts have an attempt in its first hour, and its SubAfter of a later hour may alone have the key."""
+    facts, of_facts = _facts(reader, hours, _BY_KEY, _BY_KEY)
+    events, of_events = _events(reader, hours, _BY_KEY_OF_RECORD)
+    return f"{facts} union all {events}", of_facts | of_events
+
+
+def _facts(reader: Reader, hours: list[datetime], of_send: str, of_attempt: str) -> _Source:
     sends, files_of_sends = reader.source("marts.fct_sends", hours)
     attempts, files_of_attempts = reader.source("marts.fct_consume_attempts", hours)
+    sql = f"""
+        select msg_id, topic, sent_at as seen_at from {sends}
+        where cluster = $cluster and msg_id is not null and {of_send}
+        union all
+        select msg_id, topic, occurred_at from {attempts}
+        where cluster = $cluster and msg_id is not null and {of_attempt}"""
+    return sql, files_of_sends | files_of_attempts
+
+
+def _events(reader: Reader, hours: list[datetime], of_record: str) -> _Source:
+    """Messages by their records. Ids and topics are those of the macros named_msg_ids and without_prefixes of dbt."""
+    events, files = reader.source("events.trace_records", hours)
+    sql = f"""
+        select msg_id, topic, seen_at from (
+          select
+            unnest(case
+              when record_type = 'Pub' then string_split(
+                coalesce(nullif(nullif(msg_id, 'null'), ''), nullif(nullif(offset_msg_id, 'null'), '')), ','
+              )
+              else [nullif(msg_id, 'null')]
+            end) as msg_id,
+            regexp_replace(nullif(nullif(topic, 'null'), ''), '^(%RETRY%|%DLQ%)?([^%]+%)?', '') as topic,
+            store_time as seen_at
+          from {events}
+          where cluster = $cluster and store_time >= $stored_since and store_time < $stored_before and {of_record}
+        )
+        where msg_id != ''"""
+    return sql, files | {"stored_since": min(hours), "stored_before": max(hours) + HOUR}
+
+
+def _newest(reader: Reader, cluster: str, text: str, source: _Source) -> list[Row]:
+    sql, parameters = source
     return reader.query(
         f"""
-        with found as (
-          select msg_id, topic, sent_at as seen_at from {sends}
-          where cluster = $cluster and msg_id is not null and topic_kind = 'normal' and {of_send}
-          union all
-          select msg_id, topic, occurred_at from {attempts}
-          where cluster = $cluster and msg_id is not null and {of_attempt}
-        )
-        select $cluster as cluster, msg_id, max(topic) as topic, max(seen_at) as seen_at, count(*) over () as total
-        from found group by msg_id order by seen_at desc limit {LIMIT}
+        select $cluster as cluster, msg_id, arg_max(topic, seen_at) as topic, max(seen_at) as seen_at,
+          count(*) over () as total
+        from ({sql}) group by msg_id order by seen_at desc, msg_id limit {LIMIT}
         """,
         text=text,
         cluster=cluster,
-        **files_of_sends,
-        **files_of_attempts,
+        **parameters,
     )
 
 
-def _in_events(reader: Reader, cluster: str, hours: list[datetime], text: str, of_record: str) -> list[Row]:
-    """Messages by their records: the facts have no transaction id, nor a key that only the SubAfter of a later hour has."""
-    rows = reader.rows(
-        "events.trace_records", hours, f"cluster = $cluster and {of_record}", cluster=cluster, text=text
-    )
-    rows.sort(key=lambda row: row["store_time"])
-    newest = {msg_id: row for row in rows for msg_id in (row["msg_id"] or "").split(",") if msg_id}
-    return [
-        {
-            "cluster": cluster,
-            "msg_id": msg_id,
-            "topic": row["topic"],
-            "seen_at": row["store_time"],
-            "total": len(newest),
-        }
-        for msg_id, row in newest.items()
-    ]
+def _found(rows: list[Row]) -> Found:
+    rows.sort(key=lambda row: row["seen_at"], reverse=True)
+    matches = tuple(Match(r["cluster"], r["msg_id"], r["topic"], r["seen_at"]) for r in rows[:LIMIT])
+    # Each row has the number of messages of its cluster.
+    return Found(matches, sum({row["cluster"]: row["total"] for row in rows}.values()))

@@ -107,8 +107,16 @@ class Identifier:
         return found
 
 
+def spellings(text: str) -> list[str]:
+    """The text and, of a generated message id, the spellings of its hex digits that clients and brokers use."""
+    if len(text) not in (_V4, _GRPC, _V6) or not text.isascii() or not _HEX.fullmatch(text):
+        return [text]
+    of_go = text[:-12].upper() + text[-12:].lower()
+    return list(dict.fromkeys([text, text.upper(), of_go, text.lower()]))
+
+
 def identifier_hash(cluster: str, identifier: str) -> int:
     """`xxhash64(cluster, identifier)` of Spark, as in `int_identifier_hours`."""
-    seed = xxhash.xxh64_intdigest(cluster.encode(), seed=_SEED)
+    seed = xxhash.xxh64_intdigest(cluster.encode("utf-8", "surrogatepass"), seed=_SEED)
     value = xxhash.xxh64_intdigest(identifier.encode("utf-8", "surrogatepass"), seed=seed)
     return value - (1 << 64) if value >= 1 << 63 else value

@@ -12,6 +12,8 @@ from spark_jobs.lookup.records import anchor
 from spark_jobs.lookup.usual import Percentiles
 
 _MS = timedelta(milliseconds=1)
+ATTEMPTS = 1000
+"""Attempts of a lane that are shown."""
 
 
 def lanes_of(deliveries: list[Row], attempts: list[Row], percentiles: Percentiles) -> Iterator[Lane]:
@@ -39,18 +41,22 @@ def lanes_of(deliveries: list[Row], attempts: list[Row], percentiles: Percentile
             retries=delivery["retries"],
             end_to_end=percentiles.duration("end_to_end_latency", delivery["end_to_end_ms"], *key),
             attempts=tuple(_attempts(of_lane, wait, percentiles)),
+            attempts_total=len(of_lane),
         )
     nameless = [a for a in attempts if a["consumer_group"] is None]
     if nameless:
         meaning = "attempts whose records do not name the consumer group"
-        yield Lane(None, None, None, meaning, 0, None, tuple(_attempts(nameless, None, percentiles)))
+        shown = tuple(_attempts(nameless, None, percentiles))
+        yield Lane(None, None, None, meaning, 0, None, shown, len(nameless))
 
 
 def _attempts(attempts: list[Row], wait: Duration | None, percentiles: Percentiles) -> Iterator[Attempt]:
     previous: datetime | None = None
-    for number, row in enumerate(sorted(attempts, key=lambda a: (a["retry_times"] or 0, a["occurred_at"]))):
-        if number and previous and row["begun_at"]:
-            wait = Duration((row["begun_at"] - previous) / _MS, None)
+    in_order = sorted(attempts, key=lambda a: (a["retry_times"] or 0, a["occurred_at"]))
+    for number, row in enumerate(in_order[:ATTEMPTS]):
+        if number:
+            known = previous and row["begun_at"]
+            wait = Duration((row["begun_at"] - previous) / _MS, None) if known else None
         duration = percentiles.duration(
             "consume_latency", row["cost_ms"], row["hour"], row["consumer_group"], row["topic"]
         )
@@ -64,7 +70,7 @@ def _attempts(attempts: list[Row], wait: Duration | None, percentiles: Percentil
             client=row["client"],
             retry_times=row["retry_times"],
             outcome=row["outcome"],
-            wait=wait if not number or previous else None,
+            wait=wait,
             duration=duration,
             records=tuple(anchor(kind, row["request_id"], None) for kind in kinds),
         )

@@ -94,7 +94,8 @@ class Lane:
         meaning: the outcome in words.
         retries: redeliveries.
         end_to_end: from the publication to the end of the first success.
-        attempts: first to last.
+        attempts: first to last; the first `lanes.ATTEMPTS` of them.
+        attempts_total: the number of all.
     """
 
     consumer_group: str | None
@@ -104,6 +105,7 @@ class Lane:
     retries: int
     end_to_end: Duration | None
     attempts: tuple[Attempt, ...]
+    attempts_total: int
 
 
 @dataclass(frozen=True)
@@ -156,10 +158,12 @@ class Life:
         keys: user keys.
         tags: of its first send.
         offset_msg_ids: the broker's ids.
-        steps: sends and decisions, in order.
+        steps: sends and decisions, in order; the first `message.STEPS` of them.
+        steps_total: the number of all.
         lanes: one per consumer group and, of broadcast groups, client.
         absent: expected groups without it.
-        siblings: the other messages of its batch.
+        siblings: the other messages of its batch; the first `message.SIBLINGS` of them.
+        siblings_total: the number of all.
         doubts: reasons not to trust this.
         trace_url: the link to the trace of an APM, by the setting `lookup.trace_url`.
         publication_id: the publication of the marts that was read.
@@ -175,9 +179,11 @@ class Life:
     tags: str | None
     offset_msg_ids: tuple[str, ...]
     steps: tuple[Step, ...]
+    steps_total: int
     lanes: tuple[Lane, ...]
     absent: tuple[Absent, ...]
     siblings: tuple[str, ...]
+    siblings_total: int
     doubts: tuple[Doubt, ...]
     trace_url: str | None
     publication_id: str
@@ -192,7 +198,9 @@ class Life:
 
 def as_json(found: object) -> str:
     """A dataclass of the look-up as JSON; times are ISO 8601, in UTC."""
-    return json.dumps(asdict(found), default=_time, indent=2, ensure_ascii=False)  # type: ignore[call-overload]
+    text = json.dumps(asdict(found), default=_time, indent=2, ensure_ascii=False)  # type: ignore[call-overload]
+    # Bytes of an argument that are not UTF-8 are surrogates, which JSON can only have as escapes.
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def _time(value: object) -> str:

@@ -9,11 +9,12 @@ from spark_jobs.lookup import wording
 from spark_jobs.lookup.doubts import doubts
 from spark_jobs.lookup.lanes import lanes_of
 from spark_jobs.lookup.life import Absent, Life, Step, Summary
-from spark_jobs.lookup.reader import Reader, Row
+from spark_jobs.lookup.reader import HOUR, Reader, Row
 from spark_jobs.lookup.records import anchor
 from spark_jobs.lookup.usual import Percentiles
 
 SIBLINGS = 1000
+STEPS = 1000
 _OF_MESSAGE = "cluster = $cluster and msg_id = $msg_id"
 
 
@@ -33,13 +34,15 @@ def life(reader: Reader, cluster: str, msg_id: str) -> Life | None:
     messages = rows("marts.fct_messages")
     sends = sorted(rows("marts.fct_sends"), key=lambda row: row["sent_at"])
     attempts = sorted(rows("marts.fct_consume_attempts"), key=lambda row: row["occurred_at"])
-    if not (messages or sends or attempts):
+    decisions = _decisions(reader, cluster, msg_id, hours)
+    if not (messages or sends or attempts or decisions):
         return None
     deliveries, orphaned = rows("marts.fct_deliveries"), rows("marts.orphaned_messages")
     percentiles = Percentiles(reader, cluster, hours)
-    decided = any(row["is_transactional"] or row["is_recalled"] for row in messages)
-    decisions = _decisions(reader, cluster, msg_id, hours) if decided else []
-    steps = [*_sends(sends, percentiles), *decisions, *_due(messages)]
+    steps = sorted(
+        [*_sends(sends, percentiles), *decisions, *_due(messages)], key=lambda step: step.at or datetime.max
+    )
+    siblings = _siblings(reader, cluster, msg_id, sends)
     first = next((send for send in sends if send["topic_kind"] == "normal"), sends[0] if sends else {})
     keys = first.get("keys") or next((a["keys"] for a in attempts if a["keys"]), None) or ""
     return Life(
@@ -48,13 +51,15 @@ def life(reader: Reader, cluster: str, msg_id: str) -> Life | None:
         messages=tuple(
             map(_summary, sorted(messages, key=lambda row: (row["published_at"] is None, row["topic"] or "")))
         ),
-        keys=tuple(keys.split()),
+        keys=_split(keys),
         tags=first.get("tags"),
         offset_msg_ids=tuple(dict.fromkeys(s["offset_msg_id"] for s in sends if s["offset_msg_id"])),
-        steps=tuple(sorted(steps, key=lambda step: step.at or datetime.max)),
+        steps=tuple(steps[:STEPS]),
+        steps_total=len(steps),
         lanes=tuple(lanes_of(deliveries, attempts, percentiles)),
         absent=tuple(_absent(row) for row in sorted(orphaned, key=lambda row: row["expected_group"] or "")),
-        siblings=_siblings(reader, cluster, msg_id, sends),
+        siblings=siblings[:SIBLINGS],
+        siblings_total=len(siblings),
         doubts=tuple(dict.fromkeys(doubts(reader, cluster, hours, messages, sends, attempts, deliveries))),
         trace_url=_trace_url(reader, cluster, msg_id, first, keys),
         publication_id=reader.publication_id,
@@ -62,6 +67,11 @@ def life(reader: Reader, cluster: str, msg_id: str) -> Life | None:
         files_read=reader.files_read,
         files_total=reader.files_total,
     )
+
+
+def _split(keys: str) -> tuple[str, ...]:
+    """The keys of a record, which clients separate by spaces; other white space is a part of a key."""
+    return tuple(key for key in keys.split(" ") if key)
 
 
 def _summary(row: Row) -> Summary:
@@ -109,12 +119,16 @@ def _sends(sends: list[Row], percentiles: Percentiles) -> list[Step]:
 
 def _decisions(reader: Reader, cluster: str, msg_id: str, hours: list[datetime]) -> list[Step]:
     """The decisions on a transaction and the recalls; of a record that was stored twice, one."""
+    if not hours:
+        return []
     rows = reader.rows(
         "events.trace_records",
         hours,
-        f"{_OF_MESSAGE} and record_type in ('EndTransaction', 'Recall')",
+        f"{_OF_MESSAGE} and record_type in ('EndTransaction', 'Recall') and store_time >= $since and store_time < $before",
         cluster=cluster,
         msg_id=msg_id,
+        since=hours[0],
+        before=hours[-1] + HOUR,
     )
     found = []
     for row in rows:
@@ -165,12 +179,13 @@ def _siblings(reader: Reader, cluster: str, msg_id: str, sends: list[Row]) -> tu
         "marts.fct_sends",
         sorted({send["hour"] for send in sends}),
         "cluster = $cluster and batch_id in (select unnest($batches)) and msg_id != $msg_id",
+        "msg_id, batch_id, batch_index",
         cluster=cluster,
         batches=batches,
         msg_id=msg_id,
     )
     rows.sort(key=lambda row: (row["batch_id"], row["batch_index"]))
-    return tuple(dict.fromkeys(row["msg_id"] for row in rows))[:SIBLINGS]
+    return tuple(dict.fromkeys(row["msg_id"] for row in rows))
 
 
 def _trace_url(reader: Reader, cluster: str, msg_id: str, send: Row, keys: str) -> str | None:
@@ -182,7 +197,7 @@ def _trace_url(reader: Reader, cluster: str, msg_id: str, send: Row, keys: str) 
         "cluster": cluster,
         "topic": send.get("topic") or "",
         "msg_id": msg_id,
-        "key": (keys.split() or [""])[0],
+        "key": next(iter(_split(keys)), ""),
         "published_ms": str(round((published_at - datetime(1970, 1, 1)).total_seconds() * 1000))
         if published_at
         else "",

@@ -18,9 +18,17 @@ Row = dict[str, Any]
 """A row by column; times are naive, in UTC."""
 
 INDEX = "intermediate.int_identifier_hours"
-_HOUR = timedelta(hours=1)
+HOUR = timedelta(hours=1)
 # A web server reads too; what needs more is written to a temporary file.
 _MEMORY = "1GB"
+
+
+@dataclass(frozen=True)
+class Span:
+    """A range of time: the hours that it has a part of."""
+
+    first: datetime
+    last: datetime
 
 
 @dataclass
@@ -33,8 +41,8 @@ class Reader:
         publication_id: what it shows.
         built_at: when the file was built, UTC.
         watermarks: of each cluster, the time up to which its traces are complete, UTC; None if unknown.
-        files_read: data files of tables that are read in place, which were opened so far.
-        files_total: all data files of these tables.
+        files_total: all data files of tables that are read in place.
+        paths_read: those of them that were opened so far.
     """
 
     settings: Settings
@@ -42,9 +50,14 @@ class Reader:
     publication_id: str
     built_at: datetime
     watermarks: dict[str, datetime | None]
-    files_read: int = 0
     files_total: int = 0
     _in_place: set[str] = field(default_factory=set)
+    paths_read: set[str] = field(default_factory=set)
+
+    @property
+    def files_read(self) -> int:
+        """The number of `paths_read`."""
+        return len(self.paths_read)
 
     @classmethod
     @contextmanager
@@ -67,7 +80,7 @@ class Reader:
                 ).fetchall()
             }
             ((files,),) = connection.execute("select count(*) from serving.files").fetchall()
-            yield cls(settings, connection, publication_id, built_at, watermarks, 0, files, in_place)
+            yield cls(settings, connection, publication_id, built_at, watermarks, files, in_place)
 
     def query(self, sql: str, **parameters: object) -> list[Row]:
         """The rows of a query with named parameters, such as `$cluster`."""
@@ -85,7 +98,9 @@ class Reader:
         )
         return [row["hour"] for row in found]
 
-    def source(self, table: str, hours: Collection[datetime] | None = None) -> tuple[str, dict[str, object]]:
+    def source(
+        self, table: str, hours: Collection[datetime] | Span | None = None
+    ) -> tuple[str, dict[str, object]]:
         """A relation of a table (name without the catalog) for `from`, and its parameter, named after the table.
 
         Args:
@@ -94,46 +109,52 @@ class Reader:
                 them. None for all rows.
         """
         name = f"of_{table.split('.')[1]}"
+        of_hours: dict[str, object]
+        if isinstance(hours, Span):
+            of_hours = {"first": hours.first, "last": hours.last}
+            condition = "partition_from <= $last and partition_to > $first"
+        else:
+            of_hours = {} if hours is None else {"hours": list(hours)}
+            condition = (
+                "exists (from (select unnest($hours::timestamp[]) as hour) as hours "
+                "where hour >= partition_from and hour < partition_to)"
+            )
         if table not in self._in_place:
             if hours is None:
                 return table, {}
+            if isinstance(hours, Span):
+                in_span = (
+                    f"hour between date_trunc('hour', ${name}_first::timestamp) and ${name}_last::timestamp"
+                )
+                found_in_span: dict[str, object] = {f"{name}_first": hours.first, f"{name}_last": hours.last}
+                return f"(select * from {table} where {in_span})", found_in_span
             return f"(select * from {table} where hour in (select unnest(${name}::timestamp[])))", {
                 name: list(hours)
             }
-        of_hours = {} if hours is None else {"hours": list(hours)}
-        condition = (
-            "and (partition_from is null or exists (from (select unnest($hours::timestamp[]) as hour) as hours "
-            "where hour >= partition_from and hour < partition_to))"
-        )
         found = self.query(
-            f"select path from serving.files where table_name = $table {condition if of_hours else ''}",
+            "select path from serving.files where table_name = $table "
+            + (f"and (partition_from is null or {condition})" if of_hours else ""),
             table=table,
             **of_hours,
         )
-        self.files_read += len(found)
+        self.paths_read.update(row["path"] for row in found)
         if not found:
             return f"(from {table} limit 0)", {}
         return f"{files_function(table)}(${name})", {name: [row["path"] for row in found]}
 
-    def rows(self, table: str, hours: Collection[datetime], where: str, **parameters: object) -> list[Row]:
+    def rows(
+        self, table: str, hours: Collection[datetime], where: str, columns: str = "*", **parameters: object
+    ) -> list[Row]:
         """The rows of a table in these hours that match a condition.
 
         Args:
             table: name without the catalog; one with the column `hour`, or events and raw, which are divided by day.
             hours: the hours; the result may have rows of other hours of the same files.
             where: the condition, with named parameters.
+            columns: to select.
             **parameters: of the condition.
         """
         if not hours:
             return []
         source, of_source = self.source(table, hours)
-        return self.query(f"select * from {source} where {where}", **of_source, **parameters)
-
-
-def hours_between(first: datetime, last: datetime) -> list[datetime]:
-    """The hours that a range of time has a part of."""
-    hour, found = first.replace(minute=0, second=0, microsecond=0), []
-    while hour <= last:
-        found.append(hour)
-        hour += _HOUR
-    return found
+        return self.query(f"select {columns} from {source} where {where}", **of_source, **parameters)

@@ -11,7 +11,12 @@ from spark_jobs.trace.glued import split
 from spark_jobs.trace.layouts import FIELD_SEPARATOR
 
 LIMIT = 200
+_COLUMNS = (
+    "record_type, layout, msg_id, offset_msg_id, request_id, transaction_state, event_time, "
+    "trace_topic, broker, queue_id, epoch, queue_offset, record_index, store_time, born_host"
+)
 _POSITION = ("trace_topic", "broker", "queue_id", "epoch", "queue_offset")
+_QUEUE_POSITION = ("trace_topic", "broker", "queue_id", "queue_offset")
 
 
 @dataclass(frozen=True)
@@ -73,26 +78,32 @@ def records(reader: Reader, cluster: str, msg_id: str) -> list[RawRecord]:
         hours,
         "cluster = $cluster and record_type != 'Invalid' and (msg_id = $msg_id or offset_msg_id = $msg_id "
         "or (record_type = 'Pub' and (contains(msg_id, $msg_id) and list_contains(string_split(msg_id, ','), $msg_id) "
-        "or contains(offset_msg_id, $msg_id) and list_contains(string_split(offset_msg_id, ','), $msg_id))))",
+        "or contains(offset_msg_id, $msg_id) and list_contains(string_split(offset_msg_id, ','), $msg_id)))) "
+        f"order by store_time, queue_offset, record_index limit {LIMIT}",
+        _COLUMNS,
         cluster=cluster,
         msg_id=msg_id,
     )
-    rows.sort(
-        key=lambda row: (row["store_time"], *(row[name] or 0 for name in ("queue_offset", "record_index")))
-    )
-    rows = rows[:LIMIT]
     bodies = _bodies(reader, cluster, rows)
     return [_record(row, msg_id, bodies) for row in rows]
 
 
 def _bodies(reader: Reader, cluster: str, rows: list[Row]) -> dict[tuple[object, ...], bytes]:
+    wanted = sorted({tuple(row[name] for name in _QUEUE_POSITION) for row in rows})
+    topics, brokers, queues, offsets = map(list, zip(*wanted, strict=True)) if wanted else ([], [], [], [])
     hours = sorted({row["store_time"].replace(minute=0, second=0, microsecond=0) for row in rows})
     found = reader.rows(
         "raw.trace_messages",
         hours,
-        "cluster = $cluster and queue_offset in (select unnest($offsets)) and body is not null",
+        "cluster = $cluster and body is not null and queue_offset in (select unnest($offsets)) and "
+        f"({', '.join(_QUEUE_POSITION)}) in (select (t, b, q::int, o::bigint) from (select unnest($topics) as t, "
+        "unnest($brokers) as b, unnest($queues) as q, unnest($offsets) as o))",
+        ", ".join((*_POSITION, "body")),
         cluster=cluster,
-        offsets=sorted({row["queue_offset"] for row in rows}),
+        topics=topics,
+        brokers=brokers,
+        queues=queues,
+        offsets=offsets,
     )
     return {tuple(row[name] for name in _POSITION): row["body"] for row in found}
 

@@ -45,7 +45,8 @@ def _says(identifier: Identifier) -> Iterator[str]:
 
 def _traces(reader: Reader, identifier: Identifier, cluster: str | None) -> Iterator[str]:
     for name in [cluster] if cluster else reader.watermarks:
-        watermark, first = reader.watermarks.get(name), _history_from(reader, name)
+        watermark = reader.watermarks.get(name)
+        first = _history_from(reader, name) if watermark else None
         if watermark is None or first is None:
             yield f"Cluster {name}: there are no traces yet, or it is not known up to when they are complete."
             continue

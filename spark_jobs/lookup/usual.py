@@ -16,6 +16,10 @@ _MARTS = {
 }
 
 
+def _unknown(name: str) -> str:
+    return "an unknown topic" if name == "topic" else "an unknown group"
+
+
 class Percentiles:
     """The percentiles of the given hours of a cluster; each mart is read once."""
 
@@ -24,7 +28,7 @@ class Percentiles:
         for mart, (key, of) in _MARTS.items():
             rows = reader.rows(mart, hours, "cluster = $cluster and latency_count > 0", cluster=cluster)
             for row in rows:
-                names = {name: "an unknown topic" if row[name] is None else row[name] for name in key}
+                names = {name: row[name] if row[name] is not None else _unknown(name) for name in key}
                 self._found[mart, row["hour"], *(row[name] for name in key)] = Usual(
                     row["p50_ms"], row["p99_ms"], row["latency_count"], of.format(**names)
                 )

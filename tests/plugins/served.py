@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -13,7 +14,7 @@ from spark_jobs.lake import tables
 from spark_jobs.lookup.identifiers import identifier_hash
 from spark_jobs.mart_build.inputs import CHANGE_SEQ_TO, DEFINITIONS, PUBLICATION, WATERMARKS
 from spark_jobs.serving.build import build
-from spark_jobs.settings import PROJECT
+from spark_jobs.settings import PROJECT, Serving
 from spark_jobs.trace.layouts import FIELD_SEPARATOR, RECORD_SEPARATOR
 
 if TYPE_CHECKING:
@@ -61,12 +62,21 @@ _MODELS = [
 Rows = dict[str, list[dict[str, Any]]]
 
 
-def serve(warehouse: Warehouse, rows: Rows) -> None:
-    """Commit rows to the tables and build the serving file; columns that a row lacks are NULL."""
+def serve(
+    warehouse: Warehouse, rows: Rows, clusters: Iterable[str] = (CLUSTER,), copied: bool = True
+) -> None:
+    """Commit rows to the tables and build the serving file; columns that a row lacks are NULL.
+
+    Args:
+        warehouse: has none of the tables yet.
+        rows: by table.
+        clusters: that have a watermark.
+        copied: whether the marts are copied; else their files are read in place.
+    """
     watermark = f"{HOUR + timedelta(hours=2):%Y-%m-%d %H:%M:%S}.000"
     published = {
         CHANGE_SEQ_TO: "1",
-        WATERMARKS: f'{{"{CLUSTER}":"{watermark}"}}',
+        WATERMARKS: json.dumps(dict.fromkeys(clusters, watermark)),
         DEFINITIONS: "d",
         PUBLICATION: "publication-1",
     }
@@ -74,7 +84,8 @@ def serve(warehouse: Warehouse, rows: Rows) -> None:
     for name, schema in _schemas():
         found = pa.Table.from_pylist([_complete(row, schema) for row in rows.get(name, [])], schema=schema)
         warehouse.append(name, found, **(published if name.startswith("marts.") else events))
-    build(warehouse.settings)
+    serving = warehouse.settings.serving if copied else Serving(copied_rows=0)
+    build(warehouse.settings.model_copy(update={"serving": serving}))
 
 
 def world() -> Rows:

@@ -9,7 +9,7 @@ from plugins.strips import WIDTH, drawing
 from spark_jobs.lookup.life import Attempt, Duration, Lane, Life, Step
 
 SENT = datetime(2026, 11, 20, 12)
-NOTHING = Life("c", "m", (), (), None, (), (), (), (), (), (), None, "p", None, 0, 0)
+NOTHING = Life("c", "m", (), (), None, (), (), 0, (), (), (), 0, (), None, "p", None, 0, 0)
 
 
 def after(ms: float) -> datetime:
@@ -24,7 +24,7 @@ def attempt(begun: float, ended: float | None, outcome: str, ms: float | None = 
 
 
 def lane(*attempts: Attempt, group: str | None = "g", client: str | None = None) -> Lane:
-    return Lane(group, client, "succeeded", "consumed", 0, None, attempts)
+    return Lane(group, client, "succeeded", "consumed", 0, None, attempts, len(attempts))
 
 
 def test_a_message_without_times_is_not_drawn():
