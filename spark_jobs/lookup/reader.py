@@ -101,12 +101,12 @@ class Reader:
     def source(
         self, table: str, hours: Collection[datetime] | Span | None = None
     ) -> tuple[str, dict[str, object]]:
-        """A relation of a table (name without the catalog) for `from`, and its parameter, named after the table.
+        """A relation of a table (name without the catalog) for `from`, and its parameters, named after the table.
 
         Args:
             table: a table of the serving file.
             hours: only rows whose partition, an hour or a day, has one of the hours; rows of other hours may be among
-                them. None for all rows.
+                them. None for all rows. A long range is a `Span`.
         """
         name = f"of_{table.split('.')[1]}"
         of_hours: dict[str, object]

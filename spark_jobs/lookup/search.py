@@ -109,7 +109,8 @@ def search(reader: Reader, conditions: Conditions, now: datetime | None = None) 
 
     Args:
         reader: an open serving file.
-        conditions: without a start or key, `DEFAULT_SPAN` before the end; without an end, up to the newest watermark.
+        conditions: without a start or key, `DEFAULT_SPAN` before the end; without an end, up to an hour after the
+            newest watermark.
         now: the end of the search where no watermark is known; default: when the serving file was built.
 
     Raises:
