@@ -125,6 +125,7 @@ def world() -> Rows:
         | {},
         record("Recall", "R1", msg_id="R1", success=False),
         record("EndTransaction", "T2", msg_id="null", transaction_id="T2"),
+        record("EndTransaction", "T2", msg_id="", transaction_id="T2"),
         record("SubBefore", "comma", msg_id="a,b", keys="comma"),
         record("Pub", "go-key", msg_id="null", offset_msg_id="o1,o2", keys="go-key"),
         sent_by_nobody("plain", keys="shared"),

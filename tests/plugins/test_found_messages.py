@@ -81,6 +81,7 @@ def test_the_command_prints_a_decision_and_never_fails(run):
 def test_ids_of_the_events_are_those_of_the_facts(reader):
     assert ids(find_key(reader, "comma")) == {"a,b"}
     assert ids(find_key(reader, "go-key")) == {"o1", "o2"}
+    assert find_id(reader, "T2").total == 0, "null and an empty text are no ids"
 
 
 def test_a_send_to_a_retry_topic_is_found(reader):
