@@ -61,6 +61,18 @@ def sent_by_nobody(msg_id: str, keys: str) -> Rows:
     return rows | {"marts.send_latency": [usual]}
 
 
+def of_no_topic() -> Rows:
+    """A message that was consumed, and of which no send is known."""
+    rows = consumed("nameless", group="of-nameless")
+    for row in (
+        *rows["marts.fct_messages"],
+        *rows["marts.fct_deliveries"],
+        *rows["marts.fct_consume_attempts"],
+    ):
+        row["topic"] = None
+    return rows | {"marts.fct_sends": []}
+
+
 def in_retry_topic() -> Rows:
     rows = consumed("sent-again")
     rows["marts.fct_sends"][0]["topic_kind"] = "retry"
@@ -142,5 +154,6 @@ def world() -> Rows:
         spaced,
         consumed("long-key", keys="k" * 1500),
         consumed("both"),
+        of_no_topic(),
         of_other_cluster(consumed("both"), "other", "both"),
     )

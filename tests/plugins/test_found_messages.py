@@ -123,6 +123,8 @@ def test_a_search_by_topic_and_group_is_of_one_topic(reader):
     of_group = search(reader, Conditions.parse(group="only-zebra", **day))
     assert [(hit.msg_id, hit.topic) for hit in of_group.rows] == [("twice", "zebra")]
     assert search(reader, Conditions.parse(group="only-zebra", topic="apple", **day)).total == 0
+    of_unknown = search(reader, Conditions.parse(group="of-nameless", **day))
+    assert [(hit.msg_id, hit.topic) for hit in of_unknown.rows] == [("nameless", None)]
 
 
 @pytest.mark.parametrize(
