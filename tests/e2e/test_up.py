@@ -257,14 +257,20 @@ def test_a_sensor_waits_in_the_triggerer_until_messages_come(world, airflow):
 
 def test_a_failed_task_is_an_alert_until_it_succeeds(world, airflow, mended):
     def alerts(ends: str) -> list[tuple[str, str, str, str]]:
-        """Of the tasks of `fragile`, after another run of it."""
+        """Of the tasks of `fragile`, after another run of it; its callbacks may write them after it has ended."""
         assert airflow.wait("fragile", airflow.trigger("fragile"), 120) == ends
-        rows = show.rows(world.settings, "ops.alerts").to_pylist()
-        return [
-            (row["entity"], row["state"], row["route"], row["runbook_url"])
-            for row in rows
-            if row["check"] == "task_failed" and "fragile" in row["entity"]
-        ]
+        state = "open" if ends == "failed" else "resolved"
+        until = time.monotonic() + 60
+        while True:
+            rows = show.rows(world.settings, "ops.alerts").to_pylist()
+            found = [
+                (row["entity"], row["state"], row["route"], row["runbook_url"])
+                for row in rows
+                if row["check"] == "task_failed" and "fragile" in row["entity"]
+            ]
+            if {row[1] for row in found} == {state} or time.monotonic() > until:
+                return found
+            time.sleep(1)
 
     alert = ("pipeline", f"{airflow.url}/trace-warehouse/runbooks/task_failed.md")
     assert alerts("failed") == [("fragile/break/b", "open", *alert)]
@@ -324,8 +330,11 @@ def test_up_restarts_dead_components(world, airflow):
     assert "ended with code -9" in shown.stdout
     again = make_up(world, "up")
     assert again.returncode == 0, again.stdout
-    assert "triggerer: " in again.stdout
-    assert f"up again: {airflow.url}" in again.stdout
+    # The supervisor may have been faster.
+    if f"already up: {airflow.url}" not in again.stdout:
+        assert "triggerer: " in again.stdout
+        assert f"up again: {airflow.url}" in again.stdout
+    until_healthy(world)
     assert components(world)["triggerer"]["pid"] != first
 
 

@@ -148,7 +148,7 @@ def test_an_export_writes_what_was_changed_and_nothing_else(folder: Path):
     ]
     assert assets.read(folder).charts["sends"].params == {
         "metric": "sends",
-        "y_axis_format": "SMART_NUMBER",
+        "y_axis_format": ",d",
         "header_font_size": 0.4,
         "subheader_font_size": 0.15,
         "subheader": "of the selected time",
