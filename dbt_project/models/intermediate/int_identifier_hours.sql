@@ -1,5 +1,5 @@
--- One row per identifier and hour in which records with it exist: (identifier_hash, hour). The look-up of a message reads only the
--- files of these hours. An identifier is a message id, a broker's id, a transaction id or a user key.
+-- One row per identifier and hour in which records with it exist: (identifier_hash, hour). The look-up of a message reads only
+-- the files of these hours. An identifier is a message id, a broker's id, a transaction id or a user key.
 {{ config(
   materialized='audited_table',
   contract={'enforced': true},
@@ -15,7 +15,7 @@ with identifiers as (
     explode(array(hour, stored_hour)) as hour
   from {{ ref('stg_record_identifiers') }}
   where {% if is_incremental_run() %}{{ is_new_record() }}{% else %}change_seq <= {{ change_seq_to() }}{% endif %}
-{% if is_refresh_after_retention() %}
+  {% if is_refresh_after_retention() %}
     -- The rows of the facts whose records retention has dropped from events. They have no transaction ids.
     union all
     select
@@ -35,7 +35,7 @@ with identifiers as (
       msg_id as identifier,
       hour
     from {{ ref('fct_transactions') }}
-{% endif %}
+  {% endif %}
 ),
 
 hours as (
@@ -51,6 +51,6 @@ select
   hours.hour
 from hours
 {% if is_incremental_run() %}
-  left anti join (select * from {{ published('int_identifier_hours') }} where {{ hour_is_in('changed') }}) as known
+  left anti join {{ rows_in_hours_of('changed', published('int_identifier_hours')) }} as known
     on hours.identifier_hash = known.identifier_hash and hours.hour = known.hour
 {% endif %}

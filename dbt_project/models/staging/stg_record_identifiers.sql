@@ -1,5 +1,5 @@
--- One row per valid record and identifier: each message id, broker's id, transaction id and user key of the record, with the hours
--- of the record.
+-- One row per valid record and identifier: each message id, broker's id, transaction id and user key of the record, with the
+-- hours of the record.
 with source as (
   select * from {{ source('events', 'trace_records') }}
   where record_type != 'Invalid'
