@@ -53,6 +53,7 @@ class Reader:
     files_total: int = 0
     _in_place: set[str] = field(default_factory=set)
     paths_read: set[str] = field(default_factory=set)
+    _hours: dict[tuple[str, str], list[datetime]] = field(default_factory=dict)
 
     @property
     def files_read(self) -> int:
@@ -90,13 +91,16 @@ class Reader:
 
     def hours(self, cluster: str, identifier: str) -> list[datetime]:
         """The hours in which a cluster has records with an identifier, in order; none for an unknown one."""
+        if (cluster, identifier) in self._hours:
+            return self._hours[cluster, identifier]
         source, parameters = self.source(INDEX)
         found = self.query(
             f"select distinct hour from {source} where identifier_hash = $hash order by hour",
             hash=identifier_hash(cluster, identifier),
             **parameters,
         )
-        return [row["hour"] for row in found]
+        self._hours[cluster, identifier] = [row["hour"] for row in found]
+        return self._hours[cluster, identifier]
 
     def source(
         self, table: str, hours: Collection[datetime] | Span | None = None
