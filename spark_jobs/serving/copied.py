@@ -52,17 +52,12 @@ def copy_newest(
 ) -> int:
     """Create the DuckDB table with the newest partitions of the snapshot that have at most so many rows; return their number.
 
-    Raises:
-        ValueError: the table is not partitioned by time.
+    Rows that are in no partition by time count as the oldest.
     """
     by_partition: dict[datetime, list[DataFile]] = {}
     for file in changes(table, None, snapshot).added:
         partition = time_range(table, file)
-        if partition is None:
-            raise ValueError(
-                f"{'.'.join(table.name())} is not partitioned by time: its newest rows are unknown"
-            )
-        by_partition.setdefault(partition.start, []).append(file)
+        by_partition.setdefault(partition.start if partition else datetime.min, []).append(file)
     newest: list[DataFile] = []
     for start in sorted(by_partition, reverse=True):
         rows -= sum(file.record_count for file in by_partition[start])

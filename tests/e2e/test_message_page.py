@@ -309,9 +309,10 @@ def test_with_the_keyboard_alone(page, record):
     page.keyboard.press("Tab")
     expect(page.get_by_role("link", name="Skip to the content")).to_be_in_viewport()
     page.keyboard.press("Enter")
+    form = page.get_by_role("form", name="Find by id or key")
     for label in ("Id", "Key"):
         page.keyboard.press("Tab")
-        expect(page.get_by_label(label, exact=True)).to_be_focused()
+        expect(form.get_by_label(label, exact=True)).to_be_focused()
         assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
     page.keyboard.type(send["keys"])
     page.keyboard.press("Enter")
