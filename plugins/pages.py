@@ -149,8 +149,8 @@ def _runbook(alert: dict[str, Any], pages: str) -> str | None:
 
 def _messages(alert: dict[str, Any], pages: str, window: timedelta) -> str | None:
     """The search of the messages that the alert is about."""
-    seen_at = alert.get("last_seen_at")
-    if seen_at is None:
+    seen_at, check = alert.get("last_seen_at"), BY_NAME.get(str(alert.get("check")))
+    if seen_at is None or check is None:
         return None
-    about = About(str(alert.get("check")), alert.get("entity"), seen_at)
+    about = About(check.name, check.route, alert.get("entity"), seen_at)
     return MessagesPage(pages, window).link([about])

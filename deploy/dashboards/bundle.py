@@ -9,7 +9,7 @@ import yaml
 
 from deploy.dashboards.assets import Assets, Cell, Dashboard, Dataset, Filter, uuid_of
 from deploy.dashboards.columns import Column, columns_of
-from spark_jobs.serving.shown import WITHOUT
+from spark_jobs.serving.files import WITHOUT
 
 VERSION = "1.0.0"
 # DuckDB opens the file read-only, reads no other file, and takes no other settings.

@@ -18,7 +18,7 @@ from deploy.dashboards.assets import FOLDER, AssetError, Assets, Chart, Dataset
 from deploy.dashboards.columns import MODELS, all_tables
 from deploy.dashboards.roles import read_roles
 from spark_jobs.serving import build
-from spark_jobs.serving.shown import WITHOUT
+from spark_jobs.serving.files import WITHOUT
 
 
 def problems(found: Assets) -> list[str]:

@@ -8,7 +8,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
 from spark_jobs.checks.entity import parts
-from spark_jobs.checks.registry import BY_NAME
 from spark_jobs.lookup.address import minute, of_search
 from spark_jobs.settings import Settings, pages_url
 
@@ -25,6 +24,8 @@ class HasEntity(Protocol):
     @property
     def check(self) -> str: ...
     @property
+    def route(self) -> str: ...
+    @property
     def entity(self) -> str | None: ...
     @property
     def last_seen_at(self) -> datetime: ...
@@ -32,9 +33,10 @@ class HasEntity(Protocol):
 
 @dataclass(frozen=True)
 class About:
-    """The least of an alert: its check, entity, and newest failure."""
+    """The least of an alert: its check, route, entity, and newest failure."""
 
     check: str
+    route: str
     entity: str | None
     last_seen_at: datetime
 
@@ -59,8 +61,13 @@ class MessagesPage:
 
     def link(self, alerts: Sequence[HasEntity]) -> str | None:
         """The search that finds the messages of all these alerts of one check; None if it is not about messages."""
+        # The checks import Spark. The supervisor of Airflow sends alerts without it: none of its own is about messages.
+        if alerts[0].route != "messaging":
+            return None
+        from spark_jobs.checks.registry import BY_NAME
+
         check = BY_NAME.get(alerts[0].check)
-        if check is None or check.route != "messaging":
+        if check is None:
             return None
         entities = [parts(check, alert.entity) for alert in alerts]
         shared = {name: entities[0].get(name, "") for name in _FIELDS}

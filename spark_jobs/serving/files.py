@@ -21,6 +21,8 @@ from spark_jobs.settings import Settings
 FILE = "lake.duckdb"
 # The file that the dashboards read: without user keys, and without paths of other files.
 DASHBOARDS = "dashboards.duckdb"
+# The columns of marts that it does not have: user keys, and what may contain one.
+WITHOUT = ("keys", "tags", "sample")
 CURRENT = "current"
 _UNFINISHED = "building-"
 _NAME = "%Y%m%dT%H%M%S.%fZ"

@@ -8,6 +8,7 @@ from pyiceberg.catalog import Catalog
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 
+from spark_jobs.serving import files
 from spark_jobs.serving.snapshots import total_rows
 from spark_jobs.settings import Settings
 
@@ -19,7 +20,6 @@ _NOT_IN_DASHBOARDS = (
     "marts.fct_messages",
     "marts.fct_transactions",
 )
-WITHOUT = ("keys", "tags", "sample")
 _OPS_IN_DASHBOARDS = ("ops.alerts", "ops.check_results", "ops.ingest_gaps")
 
 
@@ -76,5 +76,5 @@ def for_dashboards(settings: Settings, catalog: Catalog) -> list[Shown]:
         is_fact = any(field.name == "hour" for field in table.spec().fields)
         too_large = is_fact and total_rows(snapshot) > settings.serving.copied_rows
         newest = settings.serving.copied_rows if too_large else None
-        found.append(Shown(table, snapshot, without=WITHOUT, newest_rows=newest))
+        found.append(Shown(table, snapshot, without=files.WITHOUT, newest_rows=newest))
     return found

@@ -12,7 +12,7 @@ from deploy.dashboards.bundle import ENGINE_PARAMS
 from sandbox import demo_page
 from spark_jobs.serving import files
 from spark_jobs.serving.build import build
-from spark_jobs.serving.shown import WITHOUT
+from spark_jobs.serving.files import WITHOUT
 from spark_jobs.settings import Serving
 
 CONFIG = ENGINE_PARAMS["connect_args"]["config"]
