@@ -74,7 +74,7 @@ CASES = {
 }
 # These judge the lake as a whole: they are made twice, see below.
 SILENCE = {"ingest_silent", "marts_silent"}
-# The marts job says whether it failed; see tests/dbt/test_serving.py.
+# The marts job says whether it failed; see tests/dbt/test_serving_switch.py.
 MARTS_JOB = {"serving_file"}
 # Airflow and the watchdog report these themselves; see test_watchdog.py.
 AIRFLOW = {"watchdog", "task_failed"}

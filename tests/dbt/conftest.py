@@ -14,6 +14,7 @@ from spark_jobs.lake.offsets import read_offsets
 from spark_jobs.mart_build.build import build_and_publish
 from spark_jobs.mart_build.dbt import Build
 from spark_jobs.mart_build.inputs import Inputs
+from spark_jobs.serving import files
 from spark_jobs.settings import Settings
 from tests import lakes
 from tests.dbt.story import write_events
@@ -57,3 +58,11 @@ def built(story: SparkSession, catalog: Catalog, inputs: Inputs, state: Path) ->
 def marts(story: SparkSession, built: Build) -> SparkSession:
     """The session, with the marts of the story on main."""
     return story
+
+
+@pytest.fixture
+def served(marts, settings):
+    """The settings of the lake, without any serving file before and after."""
+    files.remove_all(settings)
+    yield settings
+    files.remove_all(settings)

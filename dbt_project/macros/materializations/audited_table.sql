@@ -27,7 +27,7 @@
     {%- endcall %}
     {% if config.get('sorted_by') %}
       {% do run_query(
-        'alter table ' ~ target_relation ~ ' write distributed by partition locally ordered by ' ~ config.get('sorted_by')
+        'alter table lake.' ~ target_relation ~ ' write distributed by partition locally ordered by ' ~ config.get('sorted_by')
       ) %}
     {% endif %}
   {% elif not is_incremental_run() %}

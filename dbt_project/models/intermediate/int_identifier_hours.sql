@@ -5,7 +5,7 @@
   contract={'enforced': true},
   partition_by='days(hour)',
   sorted_by='identifier_hash',
-  row_group_bytes=1048576,
+  row_group_bytes=131072,
   replaces='nothing' if var('change_seq_from') is not none else none
 ) }}
 with identifiers as (
