@@ -8,7 +8,7 @@ from typing import Any
 from airflow.sdk import BaseHook
 from pydantic import ValidationError
 
-from spark_jobs.ingest.brokers import TopicSource
+from spark_jobs.ingest.topic_source import TopicSource
 from spark_jobs.rocketmq.acl import Credentials
 from spark_jobs.rocketmq.connection import split_address
 from spark_jobs.rocketmq.errors import RocketMQError

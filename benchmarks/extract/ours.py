@@ -19,10 +19,10 @@ import pyarrow.compute as pc
 from spark_jobs.rocketmq.batches import Origin, record_batches
 from spark_jobs.rocketmq.client import Client
 from spark_jobs.rocketmq.options import Options
-from spark_jobs.rocketmq.route import Queue
+from spark_jobs.rocketmq.route import MessageQueue
 
 
-def read(client: Client, queue: Queue, start: int, end: int) -> tuple[int, int]:
+def read(client: Client, queue: MessageQueue, start: int, end: int) -> tuple[int, int]:
     """Read the range; the number of messages and of body bytes."""
     messages = size = 0
     origin = Origin("bench", queue.topic, queue.broker, queue.queue_id, 0)
@@ -36,7 +36,7 @@ def _sum(values: pa.Array) -> int:
     return int(pc.sum(values).as_py())
 
 
-def round_trip_ms(client: Client, queue: Queue) -> float:
+def round_trip_ms(client: Client, queue: MessageQueue) -> float:
     """The median time of a small request."""
     times = []
     for _ in range(20):

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from threading import Thread
 
-from spark_jobs.ingest.brokers import options
 from spark_jobs.ingest.lag import behind
+from spark_jobs.ingest.topic_source import options
 from spark_jobs.lake.offsets import Position, Positions, Queue
 from spark_jobs.rocketmq import route
 from spark_jobs.rocketmq.client import Bounds, Client
@@ -150,9 +150,9 @@ def _explain(who: str, error: RocketMQError) -> str:
 
 def _routed(
     client: Client, cluster: Cluster, committed: Positions, answers: ClusterAnswers
-) -> Iterator[tuple[Queue, route.Queue]]:
+) -> Iterator[tuple[Queue, route.MessageQueue]]:
     for topic in cluster.topics:
-        found: list[route.Queue] = []
+        found: list[route.MessageQueue] = []
         why: list[str] = []
         try:
             found = client.queues(topic)
@@ -170,7 +170,7 @@ def _routed(
 
 
 def _missing(
-    client: Client, cluster: Cluster, topic: str, committed: Positions, found: list[route.Queue]
+    client: Client, cluster: Cluster, topic: str, committed: Positions, found: list[route.MessageQueue]
 ) -> list[str]:
     """Brokers that the topic was read from and that have left its route: a nameserver removes brokers that are down."""
     known = {

@@ -1,1 +1,1 @@
-"""Exactly-once ingestion: plan a run from the committed offsets, read it, publish it."""
+"""Ingestion, exactly once: plan a run from the committed offsets, read it, publish it."""

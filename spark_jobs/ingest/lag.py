@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spark_jobs.ingest.brokers import TopicSource
+from spark_jobs.ingest.topic_source import TopicSource
 from spark_jobs.lake.offsets import Position, Queue, committed_positions
 from spark_jobs.lake.tables import RAW
 from spark_jobs.rocketmq.acl import Credentials

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from spark_jobs.ingest.brokers import TopicSource
 from spark_jobs.ingest.step import Gap, QueueError, Step, step
+from spark_jobs.ingest.topic_source import TopicSource
 from spark_jobs.lake.offsets import Position, Positions, Queue, Range
 from spark_jobs.rocketmq.client import Bounds
 from spark_jobs.rocketmq.errors import RocketMQError

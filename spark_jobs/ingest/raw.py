@@ -1,4 +1,4 @@
-"""Write the messages of a plan to `lake.raw.trace_messages`: append to a branch, audit, publish."""
+"""Read the messages of a plan, and write them to `lake.raw.trace_messages`: append to a branch, audit, publish."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from spark_jobs.ingest import progress
-from spark_jobs.ingest.brokers import options
 from spark_jobs.ingest.plan import Plan
 from spark_jobs.ingest.step import Gap
+from spark_jobs.ingest.topic_source import options
 from spark_jobs.lake import publish
 from spark_jobs.lake.offsets import OFFSETS, RUN_ID, Queue, Range, rows_in, to_json
 from spark_jobs.lake.tables import INGEST_GAPS, RAW

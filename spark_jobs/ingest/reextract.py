@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from spark_jobs.ingest.brokers import TopicSource
 from spark_jobs.ingest.plan import Plan
 from spark_jobs.ingest.step import Step, raise_if_recreated
+from spark_jobs.ingest.topic_source import TopicSource
 from spark_jobs.lake import publish
 from spark_jobs.lake.offsets import (
     OFFSETS,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from spark_jobs.ingest.brokers import TopicSource
+from spark_jobs.ingest.topic_source import TopicSource
 from spark_jobs.lake.offsets import Position, Queue, Range
 from spark_jobs.rocketmq.client import Bounds
 from spark_jobs.rocketmq.message import Message

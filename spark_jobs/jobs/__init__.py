@@ -1,1 +1,1 @@
-"""The entry points: one module per job, each with `main`, its arguments and its summary."""
+"""The entry points: one module per job, with `main` and its arguments; `run.py` and `report.py` are what all of them use."""

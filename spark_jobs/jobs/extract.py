@@ -12,8 +12,8 @@ from pyspark.sql import SparkSession
 from spark_jobs.erasure.bodies import without_erased
 from spark_jobs.erasure.rules import rules_of
 from spark_jobs.ingest import raw
-from spark_jobs.ingest.brokers import TopicSource
 from spark_jobs.ingest.plan import Plan, handle_missing_queues, plan, without_queue
+from spark_jobs.ingest.topic_source import TopicSource
 from spark_jobs.jobs import report
 from spark_jobs.jobs.run import job_parser, run_job
 from spark_jobs.lake import publish, tables

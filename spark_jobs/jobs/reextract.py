@@ -1,4 +1,4 @@
-"""Job: re-extract messages that were read before, by store time or offsets, and decode them again.
+"""Job: re-extract, a backfill from the brokers: read messages again, by store time or offsets, and decode them again.
 
 The rows of raw are replaced by what the broker returns now, then the changed records in events. Messages that the broker
 no longer has are not changed.
@@ -19,7 +19,6 @@ from spark_jobs.alerts import silences
 from spark_jobs.erasure.bodies import without_erased
 from spark_jobs.erasure.rules import rules_of
 from spark_jobs.ingest import raw
-from spark_jobs.ingest.brokers import TopicSource
 from spark_jobs.ingest.reextract import (
     ReextractRange,
     ReextractRequest,
@@ -28,6 +27,7 @@ from spark_jobs.ingest.reextract import (
     replace_in_raw,
     with_row_counts,
 )
+from spark_jobs.ingest.topic_source import TopicSource
 from spark_jobs.jobs import report
 from spark_jobs.jobs.replay import WAITING, moment, replay_messages
 from spark_jobs.jobs.run import job_parser, raise_if_fatal, report_failure, run_job

@@ -1,4 +1,4 @@
-"""Job: replay: decode raw messages again, after a change of the decoder, and replace the records that have changed.
+"""Job: replay, a backfill from raw: decode its messages again, after a change of the decoder, and replace changed records.
 
 There is one commit per day of store time. A replay that was interrupted can start again at any day: it is idempotent.
 """

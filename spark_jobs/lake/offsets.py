@@ -19,7 +19,7 @@ if TYPE_CHECKING:  # programs without Spark import this module
     from pyspark.sql import DataFrame, SparkSession
 
 OFFSETS = "trace.offsets"
-CHANGE_SEQ = "trace.change_seq"
+CHANGE_SEQ = "trace.change_seq"  # the number of the commit to events
 RUN_ID = "trace.run_id"
 
 

@@ -34,7 +34,11 @@ def life(reader: Reader, cluster: str, msg_id: str) -> Life | None:
     messages = rows("marts.fct_messages")
     sends = sorted(rows("marts.fct_sends"), key=lambda row: row["sent_at"])
     attempts = sorted(rows("marts.fct_consume_attempts"), key=lambda row: row["occurred_at"])
-    decisions = _decisions(reader, cluster, msg_id, hours)
+    # Events are read only for a message that can have decisions: that takes longer than all of the facts.
+    is_decided = (
+        not (sends or attempts) or any(m["is_delayed"] for m in messages) or rows("marts.fct_transactions")
+    )
+    decisions = _decisions(reader, cluster, msg_id, hours) if is_decided else []
     if not (messages or sends or attempts or decisions):
         return None
     deliveries, orphaned = rows("marts.fct_deliveries"), rows("marts.orphaned_messages")

@@ -69,7 +69,9 @@ class Reader:
             ServingFileError: there is none that this version can read.
         """
         with duckdb.connect(current_file(settings), read_only=True) as connection:
-            connection.execute(f"set TimeZone = 'UTC'; set memory_limit = '{_MEMORY}'")
+            connection.execute(
+                f"set TimeZone = 'UTC'; set parquet_metadata_cache = true; set memory_limit = '{_MEMORY}'"
+            )
             ((publication_id, built_at),) = connection.execute(
                 "select publication_id, built_at from serving.publications"
             ).fetchall()

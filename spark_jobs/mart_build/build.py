@@ -47,7 +47,7 @@ def build_and_publish(
         first: changes the tables on the branch before the models are built.
 
     Raises:
-        publish.AuditError, publish.PublishConflictError: another run interfered.
+        lake.publish.AuditError, lake.publish.PublishConflictError: another run interfered.
     """
     publication_id = uuid.uuid4().hex
     branch = f"{branches.PREFIX}{publication_id[:12]}"

@@ -1,4 +1,7 @@
-"""Convert messages to Arrow record batches; the columns of the data source are defined here."""
+"""Convert messages to Arrow record batches, with the columns of the data source.
+
+The table `raw.trace_messages` (`dbt_project/models/sources/raw.yml`) has the same columns.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A client that reads from a RocketMQ cluster: offsets and exact ranges of messages. Routes and connections: `brokers`."""
+"""A client that reads from a RocketMQ cluster: offsets and exact ranges of messages. Routes: `cluster_connections.py`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from spark_jobs.rocketmq import requests
-from spark_jobs.rocketmq.brokers import MASTER_ID, ClusterConnections
+from spark_jobs.rocketmq.cluster_connections import MASTER_ID, ClusterConnections
 from spark_jobs.rocketmq.connection import Connection
 from spark_jobs.rocketmq.errors import (
     OffsetMovedError,
@@ -24,7 +24,7 @@ from spark_jobs.rocketmq.message import (
     scan_until_malformed,
 )
 from spark_jobs.rocketmq.reading import RangeReader
-from spark_jobs.rocketmq.route import Queue
+from spark_jobs.rocketmq.route import MessageQueue
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,19 +78,19 @@ class Client(ClusterConnections):
         if self.pulls_in_flight < 1:
             raise ValueError("at least one pull in flight is needed")
 
-    def min_offset(self, queue: Queue) -> int:
+    def min_offset(self, queue: MessageQueue) -> int:
         """The first offset that the broker still has; raises as `pull`."""
         return self._offset(
             queue, requests.GET_MIN_OFFSET, requests.queue_offset(queue.topic, queue.queue_id)
         )
 
-    def max_offset(self, queue: Queue) -> int:
+    def max_offset(self, queue: MessageQueue) -> int:
         """The offset that the next message will get; raises as `pull`."""
         return self._offset(
             queue, requests.GET_MAX_OFFSET, requests.queue_offset(queue.topic, queue.queue_id)
         )
 
-    def bounds(self, queue: Queue) -> Bounds:
+    def bounds(self, queue: MessageQueue) -> Bounds:
         """Min offset and max offset from the same broker; raises as `pull`."""
 
         def request(connection: Connection, location: QueueLocation) -> tuple[int, int]:
@@ -102,12 +102,12 @@ class Client(ClusterConnections):
         (low, high), broker_id = self.call_broker(queue, request)
         return Bounds(low, high, broker_id == MASTER_ID)
 
-    def offset_at(self, queue: Queue, timestamp_ms: int) -> int:
+    def offset_at(self, queue: MessageQueue, timestamp_ms: int) -> int:
         """The first offset stored at or after a time (ms, broker's clock), or the max offset; raises as `pull`."""
         fields = requests.offset_by_time(queue.topic, queue.queue_id, timestamp_ms)
         return self._offset(queue, requests.SEARCH_OFFSET_BY_TIMESTAMP, fields)
 
-    def pull(self, queue: Queue, offset: int, max_messages: int = 32) -> Pulled:
+    def pull(self, queue: MessageQueue, offset: int, max_messages: int = 32) -> Pulled:
         """Pull once: messages from `offset` on, possibly fewer than requested; none at the end of the queue.
 
         A malformed message is returned as in `read`: its body is its bytes, `body_error` is the reason.
@@ -135,7 +135,7 @@ class Client(ClusterConnections):
 
         return self.call_broker(queue, request)[0]
 
-    def message_at(self, queue: Queue, offset: int) -> Message | None:
+    def message_at(self, queue: MessageQueue, offset: int) -> Message | None:
         """The message at an offset; None if the broker has none there (expired, or not written yet).
 
         Raises:
@@ -158,7 +158,7 @@ class Client(ClusterConnections):
             offset,
         )
 
-    def read(self, queue: Queue, start: int, end: int) -> Iterator[list[Message]]:
+    def read(self, queue: MessageQueue, start: int, end: int) -> Iterator[list[Message]]:
         """Yield every message of [start, end) exactly once, in order, in lists of bounded size.
 
         Several pulls are in flight on a separate connection. After a lost connection, reading resumes on a new one (to
@@ -193,7 +193,7 @@ class Client(ClusterConnections):
                 if connection is not None:
                     connection.close()
 
-    def _reread_if_corrupt(self, queue: Queue, message: Message) -> Message:
+    def _reread_if_corrupt(self, queue: MessageQueue, message: Message) -> Message:
         """Read a message with a wrong CRC again, over new connections and from a slave if there is one."""
         if not str(message.body_error).startswith("crc:"):
             return message
@@ -209,13 +209,15 @@ class Client(ClusterConnections):
                 return again
         return message
 
-    def _reader(self, connection: Connection, queue: Queue, start: int, end: int, depth: int) -> RangeReader:
+    def _reader(
+        self, connection: Connection, queue: MessageQueue, start: int, end: int, depth: int
+    ) -> RangeReader:
         location = self.location(queue, connection.address)
         return RangeReader(
             connection, queue, start, end, location, self.consumer_group, depth, self.max_inflated_bytes
         )
 
-    def _offset(self, queue: Queue, code: int, fields: dict[str, str]) -> int:
+    def _offset(self, queue: MessageQueue, code: int, fields: dict[str, str]) -> int:
         return self.call_broker(
             queue, lambda connection, location: _request_offset(connection, location, code, fields)
         )[0]

@@ -13,14 +13,14 @@ from spark_jobs.rocketmq.batches import SCHEMA, Origin, record_batches
 from spark_jobs.rocketmq.client import Client
 from spark_jobs.rocketmq.errors import OffsetMovedError, PermissionDeniedError, QueueNotFoundError
 from spark_jobs.rocketmq.options import Bound, Options, queues_of
-from spark_jobs.rocketmq.route import Queue
+from spark_jobs.rocketmq.route import MessageQueue
 
 
 @dataclass(frozen=True)
 class OffsetRange(InputPartition):
     """The input of one Spark task: offsets [start, end) of one queue."""
 
-    queue: Queue
+    queue: MessageQueue
     start: int
     end: int
     epoch: int = 0
@@ -75,9 +75,9 @@ class RocketMQReader(DataSourceReader):
         self._options = options
 
     def partitions(self) -> list[OffsetRange]:  # type: ignore[override]
-        """The ranges to read, one per task; raises as `plan`."""
+        """The ranges to read, one per task; raises as `ranges_of`."""
         with self._options.client() as client:
-            ranges = plan(client, self._options)
+            ranges = ranges_of(client, self._options)
         return split(ranges, self._options.max_offsets_per_partition)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
@@ -90,7 +90,7 @@ class RocketMQReader(DataSourceReader):
             yield from record_batches(client.read(queue, partition.start, partition.end), origin)
 
 
-def plan(client: Client, options: Options) -> list[OffsetRange]:
+def ranges_of(client: Client, options: Options) -> list[OffsetRange]:
     """One range per queue, from the route and the options.
 
     With maps for start and end, the ranges are those of the maps: the brokers' offsets are not requested.
@@ -108,7 +108,7 @@ def plan(client: Client, options: Options) -> list[OffsetRange]:
             for broker, queue_id in queues_of(bound):
                 if (broker, queue_id) not in queues:
                     raise QueueNotFoundError(
-                        f"{client.location(Queue(options.topic, broker, queue_id, ()))}: the route has no such queue; it "
+                        f"{client.location(MessageQueue(options.topic, broker, queue_id, ()))}: the route has no such queue; it "
                         f"has {', '.join(f'{b}/{q}' for b, q in sorted(queues)) or 'none'}. Is the broker down and "
                         "no longer in the route?"
                     )
@@ -138,7 +138,7 @@ def plan(client: Client, options: Options) -> list[OffsetRange]:
     return ranges
 
 
-def _offset(client: Client, queue: Queue, bound: Bound) -> int:
+def _offset(client: Client, queue: MessageQueue, bound: Bound) -> int:
     if isinstance(bound, dict):
         return bound[queue.broker][queue.queue_id]
     return client.min_offset(queue) if bound == "earliest" else client.max_offset(queue)

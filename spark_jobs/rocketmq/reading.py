@@ -19,7 +19,7 @@ from spark_jobs.rocketmq.errors import ProtocolError, QueueLocation, ShortRangeE
 from spark_jobs.rocketmq.frames import Frame
 from spark_jobs.rocketmq.inflate import COMPRESSED
 from spark_jobs.rocketmq.message import Message, inflated, malformed, scan_until_malformed
-from spark_jobs.rocketmq.route import Queue
+from spark_jobs.rocketmq.route import MessageQueue
 
 _FIRST_STRIDE = 32
 _MAX_STRIDE = 1024
@@ -42,7 +42,7 @@ class RangeReader:
     """
 
     connection: Connection
-    queue: Queue
+    queue: MessageQueue
     position: int
     end: int
     location: QueueLocation

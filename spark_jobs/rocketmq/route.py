@@ -19,7 +19,7 @@ _BARE_NAME = re.compile(r'("(?:[^"\\]|\\.)*")|(?<=[{,])\s*(-?\d+)\s*(?=:)')
 
 
 @dataclass(frozen=True, slots=True)
-class Queue:
+class MessageQueue:
     """One queue of a topic on one broker, from the route.
 
     Attributes:
@@ -37,7 +37,7 @@ class Queue:
     readable: bool = True
 
 
-def decode_route(topic: str, body: bytes) -> list[Queue]:
+def decode_route(topic: str, body: bytes) -> list[MessageQueue]:
     """The queues in a response to GET_ROUTE_INFO_BY_TOPIC, sorted by broker and queue id.
 
     Raises:
@@ -51,7 +51,7 @@ def decode_route(topic: str, body: bytes) -> list[Queue]:
         }
         return sorted(
             (
-                Queue(
+                MessageQueue(
                     topic=topic,
                     broker=str(queues["brokerName"]),
                     queue_id=queue_id,
@@ -101,9 +101,9 @@ def _queue_count(value: int | str) -> int:
     return count
 
 
-def union(routes: Iterable[list[Queue]]) -> list[Queue]:
+def union(routes: Iterable[list[MessageQueue]]) -> list[MessageQueue]:
     """The queues of all routes, merged: a nameserver that has just started may know only some brokers."""
-    merged: dict[tuple[str, int], Queue] = {}
+    merged: dict[tuple[str, int], MessageQueue] = {}
     for queue in (queue for route in routes for queue in route):
         key = queue.broker, queue.queue_id
         if (known := merged.get(key)) is not None:

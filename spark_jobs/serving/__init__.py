@@ -1,1 +1,1 @@
-"""The serving file: the marts of one publication in one DuckDB file, for readers without Spark."""
+"""The serving files: a publication as DuckDB files, one for SQL and the look-up and one for dashboards, without Spark."""

@@ -10,24 +10,15 @@ from pathlib import Path
 
 import duckdb
 from pyiceberg.catalog import Catalog
-from pyiceberg.table import Table
-from pyiceberg.table.snapshots import Snapshot, ancestors_of
 
 from spark_jobs.lake.catalog import lake
-from spark_jobs.lake.offsets import CHANGE_SEQ
-from spark_jobs.lake.tables import EVENTS, RAW
 from spark_jobs.mart_build.inputs import Published
 from spark_jobs.serving import files, in_place
 from spark_jobs.serving.contents import FORMAT, Contents
 from spark_jobs.serving.copied import copy, copy_newest
-from spark_jobs.serving.shown import Shown, for_dashboards
-from spark_jobs.serving.snapshots import total_rows
+from spark_jobs.serving.shown import Shown, for_dashboards, for_readers
 from spark_jobs.settings import Settings, pages_url
 
-# The tables of these namespaces are copied; facts and ops only if they are not too large.
-_COPIED = ("marts", "ops")
-# These are always read in place: the records, and the indexes of the look-up.
-_IN_PLACE = (RAW.name, EVENTS.name, "intermediate.int_message_hours", "intermediate.int_identifier_hours")
 FUNCTIONS = Path(__file__).with_name("functions.sql")
 VIEWS = Path(__file__).with_name("dashboards.sql")
 # The JVM of the job has its own memory.
@@ -106,7 +97,7 @@ def _publish(
         written = {}
         for name, shown in (
             (files.DASHBOARDS, for_dashboards(settings, catalog)),
-            (files.FILE, _for_readers(settings, catalog, published)),
+            (files.FILE, for_readers(settings, catalog, published)),
         ):
             if before and (older := before.with_name(name)).exists():
                 shutil.copyfile(older, target.with_name(name))
@@ -115,14 +106,6 @@ def _publish(
     except BaseException:
         files.discard(target)
         raise
-
-
-def _for_readers(settings: Settings, catalog: Catalog, published: Published) -> list[Shown]:
-    found = []
-    for name, table in _tables(catalog).items():
-        snapshot = _snapshot(table, published)
-        found.append(Shown(table, snapshot, _is_copied(settings, name, table, total_rows(snapshot))))
-    return found
 
 
 def _write(settings: Settings, published: Published, target: Path, shown: list[Shown]) -> dict[str, int]:
@@ -152,14 +135,6 @@ def _write(settings: Settings, published: Published, target: Path, shown: list[S
     return written
 
 
-def _is_copied(settings: Settings, name: str, table: Table, rows: int) -> bool:
-    """Whether a table is copied. Marts by hour and day always are: they grow with names and hours, not with messages."""
-    if name in _IN_PLACE:
-        return False
-    is_fact = any(field.name == "hour" for field in table.spec().fields)
-    return rows <= settings.serving.copied_rows or (name.startswith("marts.") and not is_fact)
-
-
 @dataclass(frozen=True)
 class _Relation:
     """A row of `serving.relations`."""
@@ -184,32 +159,6 @@ def _known(connection: duckdb.DuckDBPyConnection, warehouse: str) -> dict[str, _
         raise duckdb.Error("the serving file has another format, or reads another lake")
     rows = connection.execute("select * from serving.relations").fetchall()
     return {row[0]: _Relation(*row) for row in rows}
-
-
-def _tables(catalog: Catalog) -> dict[str, Table]:
-    names = {".".join(name) for namespace in _COPIED for name in catalog.list_tables(namespace)}
-    names |= {name for name in _IN_PLACE if catalog.table_exists(name)}
-    return {name: catalog.load_table(name) for name in sorted(names)}
-
-
-def _snapshot(table: Table, published: Published) -> Snapshot | None:
-    """The snapshot to show: of events, the newest one without later records than the publication; else main."""
-    current = table.current_snapshot()
-    if ".".join(table.name()) != EVENTS.name:
-        return current
-    newest = None
-    for snapshot in ancestors_of(current, table.metadata):
-        newest = newest or snapshot
-        # A snapshot without a change_seq (rewritten manifests) has the records of the snapshot before.
-        change_seq = snapshot.summary.additional_properties.get(CHANGE_SEQ) if snapshot.summary else None
-        if change_seq and int(change_seq) > published.change_seq_to:
-            newest = None
-        elif change_seq:
-            return newest
-    raise ValueError(
-        f"{EVENTS.full_name} has no snapshot up to change_seq {published.change_seq_to}: it was expired. "
-        "The next publication builds the serving file"
-    )
 
 
 def _update(connection: duckdb.DuckDBPyConnection, shown: Shown, known: _Relation | None) -> int | None:

@@ -148,8 +148,8 @@ def min_records() -> Column:
 def _audit(spark: SparkSession, messages: DataFrame, branch: str, ranges: list[Range]) -> int:
     """Compare the records on the branch with the separators in the bodies; return the number of records.
 
-    A glued record becomes more rows than pieces, so there may be more rows than pieces but never fewer, and no record
-    key may occur twice.
+    A glued record (`glued.py`) becomes more rows than pieces, so there may be more rows than pieces but never fewer, and no
+    record key may occur twice.
     """
     expected = messages.select(min_records().alias("pieces")).agg(
         F.coalesce(F.sum("pieces"), F.lit(0)), F.count_if(F.col("pieces") > 0)

@@ -13,7 +13,7 @@ import pytest
 
 from sandbox.broker import Sandbox, rocketmq
 from spark_jobs.rocketmq.client import Client
-from spark_jobs.rocketmq.route import Queue
+from spark_jobs.rocketmq.route import MessageQueue
 from tests.rocketmq import java_client
 
 CODECS = ("NONE", "ZLIB", "LZ4", "ZSTD")
@@ -78,5 +78,5 @@ def client(written: Written) -> Iterator[Client]:
         yield opened
 
 
-def queue(client: Client, topic: str, queue_id: int = 0) -> Queue:
+def queue(client: Client, topic: str, queue_id: int = 0) -> MessageQueue:
     return next(each for each in client.queues(topic) if each.queue_id == queue_id)

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from spark_jobs.rocketmq.client import Client
 from spark_jobs.rocketmq.connection import split_address
-from spark_jobs.rocketmq.route import Queue
+from spark_jobs.rocketmq.route import MessageQueue
 
 
 class Last(bytes):
@@ -63,7 +63,7 @@ def proxy(
             each.close()
 
 
-def through(where: Queue, address: str) -> Queue:
+def through(where: MessageQueue, address: str) -> MessageQueue:
     """The queue as a route would name it whose broker is behind the proxy."""
     return replace(where, addresses=((0, address),))
 

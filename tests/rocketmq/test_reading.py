@@ -23,7 +23,7 @@ from spark_jobs.rocketmq.errors import (
 from spark_jobs.rocketmq.frames import RESPONSE_FLAG, Frame
 from spark_jobs.rocketmq.message import Message
 from spark_jobs.rocketmq.reading import RangeReader
-from spark_jobs.rocketmq.route import Queue
+from spark_jobs.rocketmq.route import MessageQueue
 from tests.rocketmq.wire import inner, stored
 
 # What a broker of 4.9.7 answers.
@@ -31,7 +31,7 @@ ACL_4 = (
     "org.apache.rocketmq.acl.common.AclException: %s, "
     "org.apache.rocketmq.acl.plain.PlainPermissionManager.validate(PlainPermissionManager.java:683)"
 )
-QUEUE = Queue("topic", "b", 3, ((0, "h:1"),))
+QUEUE = MessageQueue("topic", "b", 3, ((0, "h:1"),))
 Answer = tuple[int, bytes]
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from spark_jobs.rocketmq.errors import ProtocolError
-from spark_jobs.rocketmq.route import Queue, decode_route, union
+from spark_jobs.rocketmq.route import MessageQueue, decode_route, union
 
 STANDARD = (
     '{"brokerDatas":[{"brokerAddrs":{"1":"h:2","0":"h:1"},"brokerName":"b1","cluster":"x{3:4"}],'
     '"queueDatas":[{"brokerName":"b1","perm":6,"readQueueNums":2,"writeQueueNums":4,"topicSysFlag":0}]}'
 )
 BARE = STANDARD.replace('"1":', "1:").replace('"0":', "0:")
-EXPECTED = [Queue("t", "b1", number, ((0, "h:1"), (1, "h:2"))) for number in (0, 1)]
+EXPECTED = [MessageQueue("t", "b1", number, ((0, "h:1"), (1, "h:2"))) for number in (0, 1)]
 
 
 @pytest.mark.parametrize("text", [STANDARD, BARE], ids=["standard", "bare"])
@@ -41,6 +41,12 @@ def test_nonsense_is_a_protocol_error(body: bytes):
 
 
 def test_nameservers_that_know_different_brokers_are_united():
-    first, second = Queue("t", "a", 0, ((0, "h:1"),), False), Queue("t", "a", 0, ((1, "h:2"),), True)
-    other = Queue("t", "b", 0, ((0, "h:3"),))
-    assert union([[first], [other, second]]) == [Queue("t", "a", 0, ((0, "h:1"), (1, "h:2")), True), other]
+    first, second = (
+        MessageQueue("t", "a", 0, ((0, "h:1"),), False),
+        MessageQueue("t", "a", 0, ((1, "h:2"),), True),
+    )
+    other = MessageQueue("t", "b", 0, ((0, "h:3"),))
+    assert union([[first], [other, second]]) == [
+        MessageQueue("t", "a", 0, ((0, "h:1"), (1, "h:2")), True),
+        other,
+    ]

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_jobs.rocketmq.datasource import OffsetRange, split
-from spark_jobs.rocketmq.route import Queue
+from spark_jobs.rocketmq.route import MessageQueue
 
 
 @given(
@@ -15,7 +15,7 @@ from spark_jobs.rocketmq.route import Queue
 )
 def test_pieces_cover_every_offset_once(bounds: list[tuple[int, int]], max_offsets: int):
     ranges = [
-        OffsetRange(Queue("t", f"b{number}", 0, ()), start, start + length)
+        OffsetRange(MessageQueue("t", f"b{number}", 0, ()), start, start + length)
         for number, (start, length) in enumerate(bounds)
     ]
     pieces = split(ranges, max_offsets)

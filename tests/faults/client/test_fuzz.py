@@ -25,7 +25,7 @@ from spark_jobs.rocketmq.errors import QueueLocation, RequestTimeoutError, Rocke
 from spark_jobs.rocketmq.frames import Frame
 from spark_jobs.rocketmq.message import INNER_BATCH, scan_messages
 from spark_jobs.rocketmq.reading import RangeReader
-from spark_jobs.rocketmq.route import Queue, decode_route
+from spark_jobs.rocketmq.route import MessageQueue, decode_route
 from tests.faults.client.conftest import Sealed
 from tests.faults.client.recorded import RANGE, Recorded, damaged, record
 from tests.rocketmq.conftest import Written
@@ -123,7 +123,7 @@ def a_range(chance: random.Random, recorded: Recorded) -> None:
     end = chance.randint(start, RANGE)
     ranged = RangeReader(
         Replay(chance, recorded.range),
-        Queue("long", "b", 0, ()),
+        MessageQueue("long", "b", 0, ()),
         start,
         end,
         QueueLocation("c", "long", "b", 0),

@@ -13,7 +13,7 @@ import pytest
 from sandbox.broker import rocketmq
 from spark_jobs.rocketmq.client import Bounds, Client
 from spark_jobs.rocketmq.errors import ConnectionLostError, RocketMQError
-from spark_jobs.rocketmq.route import Queue
+from spark_jobs.rocketmq.route import MessageQueue
 from tests.faults.client.conftest import MORTAL_COUNT, MORTAL_TOPIC, Mortal, read
 from tests.rocketmq.conftest import BUSY_MACHINE, queue
 from tests.rocketmq.java_client import run
@@ -83,7 +83,7 @@ def test_a_slave_takes_over_and_without_it_there_is_an_error(tmp_path_factory: p
                 client.max_offset(where)
 
 
-def wait_for_slave(namesrv: str, address: str) -> Queue:
+def wait_for_slave(namesrv: str, address: str) -> MessageQueue:
     """The queue once its slave is in the route, knows the topic and has every message."""
     give_up = time.monotonic() + 120
     with Client([namesrv], attempts=1) as once:

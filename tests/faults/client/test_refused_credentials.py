@@ -11,7 +11,7 @@ from sandbox.broker import TRACE_TOPIC
 from spark_jobs.rocketmq.acl import Credentials
 from spark_jobs.rocketmq.client import Client
 from spark_jobs.rocketmq.errors import AccessDeniedError, AuthenticationError, PermissionDeniedError
-from spark_jobs.rocketmq.route import Queue
+from spark_jobs.rocketmq.route import MessageQueue
 from tests.faults.client.old_broker import BROKER, broker_4_9
 from tests.rocketmq.conftest import Written
 from tests.rocketmq.java_client import run
@@ -54,7 +54,7 @@ def old(written: Written, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         yield namesrv
 
 
-def trace_queue(client: Client, topic: str = TRACE_TOPIC) -> Queue:
+def trace_queue(client: Client, topic: str = TRACE_TOPIC) -> MessageQueue:
     return next(each for each in client.queues(topic) if each.broker == BROKER)
 
 

@@ -1,4 +1,5 @@
--- One row per send: (cluster, msg_id, offset_msg_id, event_time). Batches are exploded to their messages.
+-- One row per send: (cluster, msg_id, offset_msg_id, event_time). Batches are exploded to their messages, and records that the
+-- broker stored twice are deduplicated: the first copy stays.
 {{ config(partition_by='hour', replaces='message', set='changed', message_key=message_key_of_send()) }}
 with ranked as (
   select

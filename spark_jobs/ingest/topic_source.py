@@ -48,7 +48,7 @@ class TopicSource:
         self._cluster = cluster.name
         topic = cluster.topics[0]  # the options require one; the client reads any
         self._client = Options.parse({**options(cluster, extract), "topic": topic}).client(credentials)
-        self._routes: dict[Queue, route.Queue] = {}
+        self._routes: dict[Queue, route.MessageQueue] = {}
 
     def __enter__(self) -> Self:
         return self

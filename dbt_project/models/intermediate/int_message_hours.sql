@@ -1,5 +1,5 @@
 -- One row per message and hour in which it has records. An incremental run finds the hours of a changed message here.
-{{ config(materialized='audited_table', schema='intermediate', contract={'enforced': true}, replaces='nothing') }}
+{{ config(materialized='audited_table', contract={'enforced': true}, replaces='nothing') }}
 with hours as (
   select distinct
     {{ message_key_hash() }},

@@ -23,7 +23,7 @@ from spark_jobs.rocketmq.errors import (
     UnreachableError,
 )
 from spark_jobs.rocketmq.frames import Frame
-from spark_jobs.rocketmq.route import Queue, decode_brokers, decode_route, union
+from spark_jobs.rocketmq.route import MessageQueue, decode_brokers, decode_route, union
 
 _BACK_OFF_SECONDS = (0.1, 0.5, 2.0, 5.0)
 MASTER_ID = 0
@@ -82,7 +82,7 @@ class ClusterConnections:
         while self._connections:
             self._connections.popitem()[1].close()
 
-    def queues(self, topic: str) -> list[Queue]:
+    def queues(self, topic: str) -> list[MessageQueue]:
         """The topic's queues by broker and id: the union of the routes of all nameservers that respond.
 
         Raises:
@@ -98,7 +98,7 @@ class ClusterConnections:
                 _back_off(failures)
         return self._request_queues(topic)
 
-    def _request_queues(self, topic: str) -> list[Queue]:
+    def _request_queues(self, topic: str) -> list[MessageQueue]:
         """`queues`, with one request per nameserver."""
         fields = requests.route(topic)
         try:
@@ -181,7 +181,7 @@ class ClusterConnections:
         return self._call_nameserver(address, code, fields)
 
     def call_broker(
-        self, queue: Queue, request: Callable[[Connection, QueueLocation], _Response]
+        self, queue: MessageQueue, request: Callable[[Connection, QueueLocation], _Response]
     ) -> tuple[_Response, int]:
         """Run `request` on a connection to a broker of the queue; return its result and the broker id.
 
@@ -203,8 +203,8 @@ class ClusterConnections:
                 queue = self._before_retry(error, queue, broker_id, failures, f"{failures} attempts")
 
     def _before_retry(
-        self, error: RocketMQError, queue: Queue, broker_id: int, failures: int, note: str
-    ) -> Queue:
+        self, error: RocketMQError, queue: MessageQueue, broker_id: int, failures: int, note: str
+    ) -> MessageQueue:
         """Wait, and return the queue with the addresses of a fresh route if there is one.
 
         Raises:
@@ -227,7 +227,7 @@ class ClusterConnections:
         return next((q for q in fresh if (q.broker, q.queue_id) == (queue.broker, queue.queue_id)), queue)
 
     def _open(
-        self, queue: Queue, failures: int, connect: Callable[[str], Connection]
+        self, queue: MessageQueue, failures: int, connect: Callable[[str], Connection]
     ) -> tuple[Connection, int]:
         """A connection to the queue's master or else a slave, and the broker id; after a failure start with the next address."""
         if not queue.addresses:
@@ -264,5 +264,5 @@ class ClusterConnections:
         if (connection := self._connections.pop(address, None)) is not None:
             connection.close()
 
-    def location(self, queue: Queue, address: str = "") -> QueueLocation:
+    def location(self, queue: MessageQueue, address: str = "") -> QueueLocation:
         return QueueLocation(self.cluster, queue.topic, queue.broker, queue.queue_id, address)
