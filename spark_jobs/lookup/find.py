@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from spark_jobs.lookup.identifiers import spellings
-from spark_jobs.lookup.reader import HOUR, Reader, Row
+from spark_jobs.lookup.reader import HOUR, Reader, Row, Source
 
 LIMIT = 100
 """Messages that are listed; the number of all is given beside them."""
@@ -104,17 +104,14 @@ def _hours(reader: Reader, text: str, cluster: str | None) -> Iterator[tuple[str
             yield name, hours
 
 
-_Source = tuple[str, dict[str, object]]
-
-
-def _with_key(reader: Reader, hours: list[datetime]) -> _Source:
+def _with_key(reader: Reader, hours: list[datetime]) -> Source:
     """Of events too: the facts have an attempt in its first hour, and its SubAfter of a later hour may alone have the key."""
     facts, of_facts = _facts(reader, hours, _BY_KEY, _BY_KEY)
     events, of_events = _events(reader, hours, _BY_KEY_OF_RECORD)
     return f"{facts} union all {events}", of_facts | of_events
 
 
-def _facts(reader: Reader, hours: list[datetime], of_send: str, of_attempt: str) -> _Source:
+def _facts(reader: Reader, hours: list[datetime], of_send: str, of_attempt: str) -> Source:
     sends, files_of_sends = reader.source("marts.fct_sends", hours)
     attempts, files_of_attempts = reader.source("marts.fct_consume_attempts", hours)
     sql = f"""
@@ -126,7 +123,7 @@ def _facts(reader: Reader, hours: list[datetime], of_send: str, of_attempt: str)
     return sql, files_of_sends | files_of_attempts
 
 
-def _events(reader: Reader, hours: list[datetime], of_record: str) -> _Source:
+def _events(reader: Reader, hours: list[datetime], of_record: str) -> Source:
     """Messages by their records. Ids and topics are those of the macros named_msg_ids and without_prefixes of dbt."""
     events, files = reader.source("events.trace_records", hours)
     sql = f"""
@@ -147,7 +144,7 @@ def _events(reader: Reader, hours: list[datetime], of_record: str) -> _Source:
     return sql, files | {"stored_since": min(hours), "stored_before": max(hours) + HOUR}
 
 
-def _newest(reader: Reader, cluster: str, text: str, source: _Source) -> list[Row]:
+def _newest(reader: Reader, cluster: str, text: str, source: Source) -> list[Row]:
     sql, parameters = source
     return reader.query(
         f"""

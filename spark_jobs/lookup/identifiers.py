@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
+import mmh3
 import xxhash
 
 _HEX = re.compile(r"[0-9A-Fa-f]+")
@@ -120,3 +121,8 @@ def identifier_hash(cluster: str, identifier: str) -> int:
     seed = xxhash.xxh64_intdigest(cluster.encode("utf-8", "surrogatepass"), seed=_SEED)
     value = xxhash.xxh64_intdigest(identifier.encode("utf-8", "surrogatepass"), seed=seed)
     return value - (1 << 64) if value >= 1 << 63 else value
+
+
+def bucket_hash(of: int) -> int:
+    """The hash of a bigint that Iceberg's transform `bucket[n]` takes modulo n: 32 bits of Murmur3, without the sign."""
+    return mmh3.hash(of.to_bytes(8, "little", signed=True)) & 0x7FFFFFFF

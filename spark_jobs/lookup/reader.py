@@ -10,12 +10,15 @@ from typing import Any
 
 import duckdb
 
-from spark_jobs.lookup.identifiers import identifier_hash
+from spark_jobs.lookup.identifiers import bucket_hash, identifier_hash
 from spark_jobs.serving.contents import current_file, files_function
 from spark_jobs.settings import Settings
 
 Row = dict[str, Any]
 """A row by column; times are naive, in UTC."""
+
+Source = tuple[str, dict[str, object]]
+"""A relation for `from`, and its named parameters."""
 
 INDEX = "intermediate.int_identifier_hours"
 HOUR = timedelta(hours=1)
@@ -54,6 +57,7 @@ class Reader:
     _in_place: set[str] = field(default_factory=set)
     paths_read: set[str] = field(default_factory=set)
     _hours: dict[tuple[str, str], list[datetime]] = field(default_factory=dict)
+    _paths_of: dict[tuple[datetime, ...], dict[str, list[str]]] = field(default_factory=dict)
 
     @property
     def files_read(self) -> int:
@@ -69,9 +73,7 @@ class Reader:
             ServingFileError: there is none that this version can read.
         """
         with duckdb.connect(current_file(settings), read_only=True) as connection:
-            connection.execute(
-                f"set TimeZone = 'UTC'; set parquet_metadata_cache = true; set memory_limit = '{_MEMORY}'"
-            )
+            connection.execute(f"set TimeZone = 'UTC'; set memory_limit = '{_MEMORY}'")
             ((publication_id, built_at),) = connection.execute(
                 "select publication_id, built_at from serving.publications"
             ).fetchall()
@@ -95,18 +97,22 @@ class Reader:
         """The hours in which a cluster has records with an identifier, in order; none for an unknown one."""
         if (cluster, identifier) in self._hours:
             return self._hours[cluster, identifier]
-        source, parameters = self.source(INDEX)
+        of = identifier_hash(cluster, identifier)
+        files = self.query(
+            "select path from serving.files where table_name = $table and (bucket is null or bucket = $hash % buckets)",
+            table=INDEX,
+            hash=bucket_hash(of),
+        )
+        source, parameters = self._files(INDEX, [row["path"] for row in files])
         found = self.query(
             f"select distinct hour from {source} where identifier_hash = $hash order by hour",
-            hash=identifier_hash(cluster, identifier),
+            hash=of,
             **parameters,
         )
         self._hours[cluster, identifier] = [row["hour"] for row in found]
         return self._hours[cluster, identifier]
 
-    def source(
-        self, table: str, hours: Collection[datetime] | Span | None = None
-    ) -> tuple[str, dict[str, object]]:
+    def source(self, table: str, hours: Collection[datetime] | Span | None = None) -> Source:
         """A relation of a table (name without the catalog) for `from`, and its parameters, named after the table.
 
         Args:
@@ -114,37 +120,48 @@ class Reader:
             hours: only rows whose partition, an hour or a day, has one of the hours; rows of other hours may be among
                 them. None for all rows. A long range is a `Span`.
         """
-        name = f"of_{table.split('.')[1]}"
-        of_hours: dict[str, object]
+        if table in self._in_place:
+            return self._files(table, self._paths(hours).get(table, []))
+        if hours is None:
+            return table, {}
+        name = _name(table)
+        span = hours if isinstance(hours, Span) else Span(min(hours), max(hours))
+        condition = f"hour between date_trunc('hour', ${name}_first::timestamp) and ${name}_last::timestamp"
+        parameters: dict[str, object] = {f"{name}_first": span.first, f"{name}_last": span.last}
+        if not isinstance(hours, Span):
+            # DuckDB skips row groups by the range, not by the list.
+            condition += f" and list_contains(${name}_hours::timestamp[], hour)"
+            parameters[f"{name}_hours"] = list(hours)
+        return f"(select * from {table} where {condition})", parameters
+
+    def _files(self, table: str, paths: list[str]) -> Source:
+        """The rows of some files of a table that is read in place."""
+        self.paths_read.update(paths)
+        if not paths:
+            return f"(from {table} limit 0)", {}
+        return f"{files_function(table)}(${_name(table)})", {_name(table): paths}
+
+    def _paths(self, hours: Collection[datetime] | Span | None) -> dict[str, list[str]]:
+        """The files with rows of these hours, by table."""
+        if hours is None:
+            return self._query_paths("true")
         if isinstance(hours, Span):
-            of_hours = {"first": hours.first, "last": hours.last}
             condition = "partition_from <= $last and partition_to > $first"
-        else:
-            of_hours = {} if hours is None else {"hours": list(hours)}
+            return self._query_paths(condition, first=hours.first, last=hours.last)
+        key = tuple(hours)
+        if key not in self._paths_of:
             # Evaluated per row: a correlated subquery here is planned as a join, which takes longer than the scan.
             condition = "len(list_filter($hours::timestamp[], lambda hour: hour >= partition_from and hour < partition_to)) > 0"
-        if table not in self._in_place:
-            if hours is None:
-                return table, {}
-            if isinstance(hours, Span):
-                in_span = (
-                    f"hour between date_trunc('hour', ${name}_first::timestamp) and ${name}_last::timestamp"
-                )
-                found_in_span: dict[str, object] = {f"{name}_first": hours.first, f"{name}_last": hours.last}
-                return f"(select * from {table} where {in_span})", found_in_span
-            return f"(select * from {table} where hour in (select unnest(${name}::timestamp[])))", {
-                name: list(hours)
-            }
-        found = self.query(
-            "select path from serving.files where table_name = $table "
-            + (f"and (partition_from is null or {condition})" if of_hours else ""),
-            table=table,
-            **of_hours,
+            self._paths_of[key] = self._query_paths(condition, hours=list(hours))
+        return self._paths_of[key]
+
+    def _query_paths(self, condition: str, **parameters: object) -> dict[str, list[str]]:
+        rows = self.query(
+            f"select table_name, list(path) as paths from serving.files where partition_from is null or {condition} "
+            "group by all",
+            **parameters,
         )
-        self.paths_read.update(row["path"] for row in found)
-        if not found:
-            return f"(from {table} limit 0)", {}
-        return f"{files_function(table)}(${name})", {name: [row["path"] for row in found]}
+        return {row["table_name"]: row["paths"] for row in rows}
 
     def rows(
         self, table: str, hours: Collection[datetime], where: str, columns: str = "*", **parameters: object
@@ -162,3 +179,7 @@ class Reader:
             return []
         source, of_source = self.source(table, hours)
         return self.query(f"select {columns} from {source} where {where}", **of_source, **parameters)
+
+
+def _name(table: str) -> str:
+    return f"of_{table.split('.')[1]}"

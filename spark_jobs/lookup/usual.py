@@ -26,7 +26,10 @@ class Percentiles:
     def __init__(self, reader: Reader, cluster: str, hours: list[datetime]):
         self._found: dict[tuple[object, ...], Usual] = {}
         for mart, (key, of) in _MARTS.items():
-            rows = reader.rows(mart, hours, "cluster = $cluster and latency_count > 0", cluster=cluster)
+            columns = ", ".join(("hour", *key, "p50_ms", "p99_ms", "latency_count"))
+            rows = reader.rows(
+                mart, hours, "cluster = $cluster and latency_count > 0", columns, cluster=cluster
+            )
             for row in rows:
                 names = {name: row[name] if row[name] is not None else _unknown(name) for name in key}
                 self._found[mart, row["hour"], *(row[name] for name in key)] = Usual(

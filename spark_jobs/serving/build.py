@@ -39,7 +39,8 @@ create table if not exists serving.relations (
   table_name varchar, snapshot_id bigint, row_count bigint, columns varchar, is_copied boolean
 );
 create table if not exists serving.files (
-  table_name varchar, partition_from timestamp, partition_to timestamp, path varchar, row_count bigint
+  table_name varchar, partition_from timestamp, partition_to timestamp, bucket integer, buckets integer, path varchar,
+  row_count bigint
 );
 """
 

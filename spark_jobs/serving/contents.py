@@ -12,7 +12,7 @@ from spark_jobs.serving import files
 from spark_jobs.settings import Settings
 
 # Of the tables `serving.*`; a file of another format is not reused.
-FORMAT = "2"
+FORMAT = "3"
 _REMEDY = "the next run of the marts writes a new file"
 
 

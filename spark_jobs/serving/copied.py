@@ -82,7 +82,7 @@ def _replace_partitions(
     found = changes(table, older, newer)
     partitions = {time_range(table, file) for file in found.removed}
     conditions = [each.condition for each in partitions if each]
-    if len(conditions) < len(partitions):
+    if len(conditions) < len(partitions) or len(table.spec().fields) > 1:
         return None
     for condition in conditions:
         connection.execute(f"delete from {'.'.join(table.name())} where {condition}")

@@ -8,6 +8,7 @@ A table function reads some of the files: `serving."marts.fct_sends files"(paths
 from __future__ import annotations
 
 from datetime import datetime
+from typing import NamedTuple
 
 import duckdb
 from pyiceberg.manifest import DataFile
@@ -16,7 +17,7 @@ from pyiceberg.table.snapshots import Snapshot
 
 from spark_jobs.serving.contents import files_function
 from spark_jobs.serving.parquet import local_path, no_rows, rows_of, text_list
-from spark_jobs.serving.snapshots import changes, time_range, total_rows
+from spark_jobs.serving.snapshots import bucket, changes, time_range, total_rows
 
 # The files that are not in a partition by time.
 _NO_MONTH = "all"
@@ -41,17 +42,18 @@ def point_to(
     found = changes(table, older, newer)
     if older is None:
         drop(connection, name)
-    rows = [_row(table, file) for file in found.added]
-    gone = [_row(table, file) for file in found.removed]
+    rows = [_file(table, file) for file in found.added]
+    gone = [_file(table, file) for file in found.removed]
     if gone:
         connection.execute(
             "delete from serving.files where table_name = ? and path in (select unnest(?))",
-            [name, [row[3] for row in gone]],
+            [name, [row.path for row in gone]],
         )
     if rows:
         columns = [list(column) for column in zip(*rows, strict=True)]
         connection.execute(
-            "insert into serving.files select unnest(?), unnest(?::timestamp[]), unnest(?::timestamp[]), unnest(?), unnest(?)",
+            "insert into serving.files select unnest(?), unnest(?::timestamp[]), unnest(?::timestamp[]), unnest(?::integer[]), "
+            "unnest(?::integer[]), unnest(?), unnest(?)",
             columns,
         )
     (count,) = connection.execute(
@@ -61,17 +63,35 @@ def point_to(
         raise RuntimeError(
             f"{name}: the files of the serving file have {count} rows, Iceberg {total_rows(newer)}"
         )
-    for month in {_month(row[1]) for row in (*rows, *gone)}:
+    for month in {_month(row.partition_from) for row in (*rows, *gone)}:
         _replace_month(connection, table, month)
     _replace_union(connection, table)
     return len(rows)
 
 
-def _row(table: Table, file: DataFile) -> tuple[str, datetime | None, datetime | None, str, int]:
+class _File(NamedTuple):
     """A row of `serving.files`."""
-    partition = time_range(table, file)
-    start, end = (partition.start, partition.end) if partition else (None, None)
-    return ".".join(table.name()), start, end, local_path(file), file.record_count
+
+    table_name: str
+    partition_from: datetime | None
+    partition_to: datetime | None
+    bucket: int | None
+    buckets: int | None
+    path: str
+    row_count: int
+
+
+def _file(table: Table, file: DataFile) -> _File:
+    times, of = time_range(table, file), bucket(table, file)
+    return _File(
+        table_name=".".join(table.name()),
+        partition_from=times.start if times else None,
+        partition_to=times.end if times else None,
+        bucket=of.number if of else None,
+        buckets=of.of if of else None,
+        path=local_path(file),
+        row_count=file.record_count,
+    )
 
 
 def _month(start: datetime | None) -> str:

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from pyiceberg.manifest import DataFile, ManifestContent, ManifestFile
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
-from pyiceberg.transforms import DayTransform, IdentityTransform
+from pyiceberg.transforms import BucketTransform, DayTransform, IdentityTransform
 from pyiceberg.types import DateType, TimestamptzType
 
 _EPOCH = datetime(1970, 1, 1)
@@ -21,6 +21,14 @@ class Changes:
 
     added: list[DataFile]
     removed: list[DataFile]
+
+
+@dataclass(frozen=True)
+class Bucket:
+    """A bucket of Iceberg's transform `bucket[of]`: rows whose Murmur3 hash of 31 bits is `number` modulo `of`."""
+
+    number: int
+    of: int
 
 
 @dataclass(frozen=True)
@@ -58,8 +66,8 @@ def total_rows(snapshot: Snapshot | None) -> int:
 
 
 def time_range(table: Table, file: DataFile) -> TimeRange | None:
-    """The partition of a file; None if the table is not partitioned by the hour or day of one column."""
-    if len(table.spec().fields) != 1 or file.spec_id != table.spec().spec_id:
+    """The hour or day of the partition of a file; None if the table is not partitioned by one first."""
+    if not table.spec().fields or file.spec_id != table.spec().spec_id:
         return None
     field, value = table.spec().fields[0], file.partition[0]
     column = table.schema().find_field(field.source_id)
@@ -75,6 +83,15 @@ def time_range(table: Table, file: DataFile) -> TimeRange | None:
         hour = _EPOCH + timedelta(microseconds=value)
         return TimeRange(column.name, hour, hour + timedelta(hours=1))
     return None
+
+
+def bucket(table: Table, file: DataFile) -> Bucket | None:
+    """The bucket of the partition of a file; None if the table has no buckets within an hour or day."""
+    fields = table.spec().fields
+    if len(fields) != 2 or file.spec_id != table.spec().spec_id:
+        return None
+    transform, number = fields[1].transform, file.partition[1]
+    return Bucket(number, transform.num_buckets) if isinstance(transform, BucketTransform) else None
 
 
 def _manifests(table: Table, snapshot: Snapshot) -> dict[str, ManifestFile]:

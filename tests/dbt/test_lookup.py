@@ -13,7 +13,7 @@ from spark_jobs.lookup.find import find_id, find_key
 from spark_jobs.lookup.identifiers import identifier_hash
 from spark_jobs.lookup.life import as_json
 from spark_jobs.lookup.message import life
-from spark_jobs.lookup.reader import Reader
+from spark_jobs.lookup.reader import INDEX, Reader
 from spark_jobs.lookup.records import records
 from spark_jobs.lookup.search import Conditions, SearchError, search
 from spark_jobs.lookup.unknown import explain_unknown
@@ -184,13 +184,19 @@ def test_it_reads_only_the_files_of_the_hours(reader):
     # Its own reader: another one remembers the hours of identifiers, and so opens no file of the index.
     with Reader.open(reader.settings) as fresh:
         life(fresh, CLUSTER, "ok")
-        in_place = fresh.query(
-            "select table_name, path from serving.files where table_name not like 'intermediate.%'"
-        )
-    facts = {row["path"] for row in in_place if row["table_name"].startswith("marts.")}
-    assert len(fresh.paths_read & {row["path"] for row in in_place}) <= 12
-    assert len(fresh.paths_read & facts) <= len(facts) / 3
-    assert bool(fresh.paths_read & facts) == bool(facts)
+        listed = fresh.query("select table_name, path, bucket from serving.files")
+    opened = [row for row in listed if row["path"] in fresh.paths_read]
+    of_index = [row for row in opened if row["table_name"] == INDEX]
+    facts = [row for row in listed if row["table_name"].startswith("marts.")]
+    opened_facts = [row for row in facts if row in opened]
+    assert (
+        len({row["bucket"] for row in of_index})
+        == 1
+        < len({row["bucket"] for row in listed if row["table_name"] == INDEX})
+    )
+    assert len(opened) - len(of_index) <= 12
+    assert len(opened_facts) <= len(facts) / 3
+    assert bool(opened_facts) == bool(facts)
 
 
 def test_json_has_everything(life_of):

@@ -7,8 +7,10 @@ from datetime import datetime, timedelta
 
 from hypothesis import given
 from hypothesis import strategies as st
+from pyiceberg.transforms import BucketTransform
+from pyiceberg.types import LongType
 
-from spark_jobs.lookup.identifiers import Identifier, Maker
+from spark_jobs.lookup.identifiers import Identifier, Maker, bucket_hash
 
 MS = timedelta(milliseconds=1)
 addresses = st.one_of(st.ip_addresses(v=4), st.ip_addresses(v=6))
@@ -65,3 +67,8 @@ def test_any_text_is_an_identifier(text):
     found = Identifier.of(text)
     assert found.text == text
     found.made_between(datetime(2026, 1, 1), datetime(2026, 12, 31))
+
+
+@given(st.integers(-(2**63), 2**63 - 1), st.integers(1, 64))
+def test_the_bucket_of_a_hash_is_that_of_iceberg(of, buckets):
+    assert bucket_hash(of) % buckets == BucketTransform(buckets).transform(LongType())(of)

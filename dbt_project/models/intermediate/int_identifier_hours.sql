@@ -1,9 +1,9 @@
 -- One row per identifier and hour in which records with it exist: (identifier_hash, hour). The look-up of a message reads only
--- the files of these hours. An identifier is a message id, a broker's id, a transaction id or a user key.
+-- the files of these hours; of the index itself it opens one bucket, and decodes one small row group of each day. An identifier is a message id, a broker's id, a transaction id or a user key.
 {{ config(
   materialized='audited_table',
   contract={'enforced': true},
-  partition_by='days(hour)',
+  partition_by=['days(hour)', 'bucket(8, identifier_hash)'],
   sorted_by='identifier_hash',
   row_group_bytes=131072,
   replaces='nothing' if var('change_seq_from') is not none else none
