@@ -125,14 +125,17 @@ class Reader:
         if hours is None:
             return table, {}
         name = _name(table)
-        span = hours if isinstance(hours, Span) else Span(min(hours), max(hours))
-        condition = f"hour between date_trunc('hour', ${name}_first::timestamp) and ${name}_last::timestamp"
-        parameters: dict[str, object] = {f"{name}_first": span.first, f"{name}_last": span.last}
-        if not isinstance(hours, Span):
-            # DuckDB skips row groups by the range, not by the list.
-            condition += f" and list_contains(${name}_hours::timestamp[], hour)"
-            parameters[f"{name}_hours"] = list(hours)
-        return f"(select * from {table} where {condition})", parameters
+        if isinstance(hours, Span):
+            condition = f"date_trunc('hour', ${name}_first::timestamp) and ${name}_last::timestamp"
+            return f"(select * from {table} where hour between {condition})", {
+                f"{name}_first": hours.first,
+                f"{name}_last": hours.last,
+            }
+        if not hours:
+            return f"(from {table} limit 0)", {}
+        # Constants: DuckDB skips row groups by them.
+        constants = ", ".join(f"timestamp '{hour}'" for hour in hours)
+        return f"(select * from {table} where hour in ({constants}))", {}
 
     def _files(self, table: str, paths: list[str]) -> Source:
         """The rows of some files of a table that is read in place."""
