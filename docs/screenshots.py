@@ -8,11 +8,14 @@ import sys
 from playwright.sync_api import Page, sync_playwright
 
 from deploy.dashboards import assets, service
+from deploy.dashboards.login import log_in
 from deploy.dashboards.service import ADMIN, DashboardsError, Superset
 from spark_jobs.settings import PROJECT, load_settings
 
 IMAGES = PROJECT / "docs" / "images"
 WIDTH = 1440
+# Height of the notes below the charts.
+NOTES = 600
 # For the animations of the charts.
 PAINTED_MS = 4000
 
@@ -30,11 +33,7 @@ def main() -> int:
                 executable_path=browser, args=["--no-sandbox", "--disable-gpu"]
             )
             page = chromium.new_page(base_url=service.url_of(port), viewport={"width": WIDTH, "height": 1000})
-            page.goto("/login/")
-            page.locator("#username").fill(ADMIN)
-            page.locator("#password").fill(superset.password_file.read_text())
-            page.locator("#password").press("Enter")
-            page.wait_for_url("**/superset/welcome/")
+            log_in(page, ADMIN, superset.password_file.read_text())
             IMAGES.mkdir(exist_ok=True)
             for name, dashboard in assets.read().dashboards.items():
                 _take(page, name, dashboard)
@@ -47,7 +46,7 @@ def main() -> int:
 
 def _take(page: Page, name: str, dashboard: assets.Dashboard) -> None:
     # A row has 8 pixels per unit, and a gap; all of the dashboard is in view, so that all charts are drawn.
-    height = sum(max(cell.height for cell in row) * 8 + 16 for row in dashboard.rows) + 220
+    height = sum(max(cell.height for cell in row) * 8 + 16 for row in dashboard.rows) + 220 + NOTES
     page.set_viewport_size({"width": WIDTH, "height": height})
     page.goto(f"/superset/dashboard/{dashboard.slug}/")
     page.locator(".dashboard-component-chart-holder").first.wait_for(timeout=60_000)

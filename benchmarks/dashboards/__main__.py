@@ -24,8 +24,10 @@ from playwright.sync_api import BrowserContext, Cookie, Page, Response, sync_pla
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks import targets
 from benchmarks.dashboards import data
 from deploy.dashboards import assets, service
+from deploy.dashboards.login import log_in
 from deploy.dashboards.service import ADMIN, Superset
 from spark_jobs.serving import files
 from spark_jobs.settings import Settings, load_settings
@@ -82,11 +84,7 @@ def _publish(settings: Settings, original: Path) -> None:
 
 def _log_in(context: BrowserContext, superset: Superset) -> None:
     page = context.new_page()
-    page.goto("/login/")
-    page.locator("#username").fill(ADMIN)
-    page.locator("#password").fill(superset.password_file.read_text())
-    page.locator("#password").press("Enter")
-    page.wait_for_url("**/superset/welcome/")
+    log_in(page, ADMIN, superset.password_file.read_text())
     page.close()
 
 
@@ -173,11 +171,7 @@ def _judge(queries: list[float], painted: dict[str, list[float]], errors: int) -
         "dashboard_painted_s": max(medians.values()),
         "viewer_errors": errors,
     }
-    for name, value in values.items():
-        print(f"RATIO {name}={value:.4g}")
-    missed = [f"{n} is {v:.4g}, at most {AT_MOST[n]} is wanted" for n, v in values.items() if v > AT_MOST[n]]
-    _console.print("; ".join(missed) or "all targets are reached")
-    return 1 if missed else 0
+    return targets.report(_console, values, AT_MOST)
 
 
 if __name__ == "__main__":

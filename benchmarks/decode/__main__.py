@@ -18,6 +18,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks import targets
 from benchmarks.decode import bodies, duck, memory, python_udf
 from spark_jobs.lake.session import session
 from spark_jobs.settings import Settings, load_settings
@@ -52,15 +53,7 @@ def main() -> int:
         "decode_vs_python_udf": middle["ours"] / middle["plain Python UDF"],
         "memory_many_vs_few": many / few,
     }
-    for name, value in ratios.items():
-        print(f"RATIO {name}={value:.2f}")
-    missed = [
-        f"{name} is {ratios[name]:.2f}, at most {most} is wanted"
-        for name, most in AT_MOST.items()
-        if ratios[name] > most
-    ]
-    _console.print("; ".join(missed) or "all targets are reached")
-    return 1 if missed else 0
+    return targets.report(_console, ratios, AT_MOST)
 
 
 def _race(spark: SparkSession, folder: Path, records: int) -> dict[str, list[float]]:

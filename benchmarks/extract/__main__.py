@@ -16,6 +16,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks import targets
 from benchmarks.extract import contestants, machine, memory, rounds, topic
 from sandbox.broker import Sandbox, rocketmq
 from spark_jobs.settings import load_settings
@@ -39,24 +40,9 @@ def main() -> int:
             folder / "rocketmq", java_options=["-XX:TieredStopAtLevel=4"], stop_in_order=False
         ) as sandbox:
             ratios = _bench(sandbox, home, folder)
-    for name, value in ratios.items():
-        print(f"RATIO {name}={value:.2f}")
-    missed = [
-        *(
-            f"{name} is {ratios[name]:.2f}, at least {least} is wanted"
-            for name, least in AT_LEAST.items()
-            if ratios[name] < least
-        ),
-        *(
-            f"{name} is {ratios[name]:.2f}, at most {most} is wanted"
-            for name, most in AT_MOST.items()
-            if ratios[name] > most
-        ),
-    ]
-    _console.print(
-        "; ".join(missed) or "all targets are reached", f"({time.monotonic() - begin:.0f} s in all)"
-    )
-    return 1 if missed else 0
+    code = targets.report(_console, ratios, AT_MOST, AT_LEAST)
+    _console.print(f"{time.monotonic() - begin:.0f} s in all")
+    return code
 
 
 def _bench(sandbox: Sandbox, home: Path, folder: Path) -> dict[str, float]:

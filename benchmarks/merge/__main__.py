@@ -19,6 +19,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks import targets
 from benchmarks.history import CHUNK
 from benchmarks.merge import history
 from benchmarks.merge.history import History
@@ -112,11 +113,7 @@ def _judge(costs: dict[str, list[Cost]]) -> int:
         "merge_20m_vs_2m": cpu[INTO_20M] / cpu[INTO_2M],
         "merge_bytes_20m_vs_2m": read[INTO_20M] / read[INTO_2M],
     }
-    for name, value in ratios.items():
-        print(f"RATIO {name}={value:.2f}")
-    missed = [f"{n} is {v:.2f}, at most {AT_MOST[n]} is wanted" for n, v in ratios.items() if v > AT_MOST[n]]
-    _console.print("; ".join(missed) or "all targets are reached")
-    return 1 if missed else 0
+    return targets.report(_console, ratios, AT_MOST)
 
 
 if __name__ == "__main__":

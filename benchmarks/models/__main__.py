@@ -21,6 +21,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks import targets
 from benchmarks.history import MESSAGES
 from benchmarks.meter import Cost, Meter
 from benchmarks.models import history, percentiles
@@ -193,11 +194,7 @@ def _judge(costs: dict[str, list[Cost]], found: list[percentiles.Found], seconds
         "percentile_error_ms_below_128": max(mart.below for mart in found),
         "job_seconds": seconds,
     }
-    for name, value in ratios.items():
-        print(f"RATIO {name}={value:.4g}")
-    missed = [f"{n} is {v:.4g}, at most {AT_MOST[n]} is wanted" for n, v in ratios.items() if v > AT_MOST[n]]
-    _console.print("; ".join(missed) or "all targets are reached")
-    return 1 if missed else 0
+    return targets.report(_console, ratios, AT_MOST)
 
 
 if __name__ == "__main__":
