@@ -47,6 +47,8 @@ _MARTS = {
       n // 10 - n // 12 as rolled_back""",
     "trace_completeness": """host as client_host, n as pubs, n as attempts, n as pairs, n // 100 as ends_without_begin,
       n // 90 as begins_without_end""",
+    "trace_volume": """'RMQ_SYS_TRACE_TOPIC' as trace_topic, 'Pub' as record_type, producer_group as group_name, n as records,
+      n as trace_messages, 300 * n as stored_bytes""",
     "clock_skew": "host as client, 'producer' as side, n as records, n % 40 as lead_ms, n as deliveries",
 }
 _OTHERS = """

@@ -13,7 +13,7 @@ from spark_jobs.settings import CATALOG
 
 COLUMNS = {
     Kind.KEY: ("keys",),
-    Kind.GROUP: ("consumer_group", "producer_group", "expected_group"),
+    Kind.GROUP: ("consumer_group", "producer_group", "expected_group", "group_name"),
     Kind.MSG_ID: ("msg_id", "offset_msg_id", "batch_id"),
 }
 # The first bytes of a record that matches no layout: they may contain any text.

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 
 import pytest
 
 from tests.dbt.events import at
-from tests.dbt.story import DAY, HOUR
+from tests.dbt.story import DAY, HOUR, whole_day
 
 STATES = {
     "consumed": [
@@ -188,6 +189,30 @@ def test_invalid_records(marts):
     }
     assert found["field_count:11"]["sample"] == "Pub\x01x" + "é" * 97 + "\ufffd"
     assert found["unknown_type"]["sample"] == "Ack\x01\ufffd"
+
+
+def test_trace_volume(marts):
+    """Of all records, by the hour in which they were stored; by day the sums. Raw has no message of the story."""
+    expected, days = Counter(), Counter()
+    messages = defaultdict(set)
+    for record in (row for row in whole_day().rows if row["change_seq"] == 1):  # others are of a later run
+        topic, group = (
+            re.sub(r"^(%RETRY%|%DLQ%)?([^%]+%)?", "", record[name])
+            if record[name] not in (None, "null", "")
+            else None
+            for name in ("topic", "group_name")
+        )
+        of = (record["record_type"], topic, group)
+        hour = record["store_time"].replace(minute=0, second=0, microsecond=0)
+        expected[*of, hour] += 1
+        days[*of, hour.date()] += 1
+        messages[*of, hour].add(record["queue_offset"])
+    grain = ("record_type", "topic", "group_name")
+    assert {
+        pick(row, *grain, "hour"): pick(row, "records", "trace_messages", "stored_bytes")
+        for row in rows(marts, "trace_volume")
+    } == {key: (count, len(messages[key]), None) for key, count in expected.items()}
+    assert {pick(r, *grain, "day"): r["records"] for r in rows(marts, "trace_volume_daily")} == days
 
 
 def test_unknown_layouts_are_warned_of(built):

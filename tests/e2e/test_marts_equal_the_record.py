@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 import pytest
 
 from sandbox import admin, proof, scenarios
+from sandbox.record import record_types
 from sandbox.releases import BY_VERSION, NEWEST, OLDER
 from tests.e2e.conftest import records_by_type
 
@@ -57,6 +58,40 @@ def test_nothing_was_lost(world):
 
 def test_records_by_type(world, record):
     assert records_by_type(world) == record.expected()
+
+
+def test_trace_volume(world, record):
+    """Records by type as the clients wrote them, those of sends by topic and group, and bytes as raw has them."""
+    rows = world.table("marts.trace_volume").to_pylist()
+    records: dict[str, Counter[str]] = defaultdict(Counter)
+    stored_bytes: Counter[tuple[str, str]] = Counter()
+    sends: Counter[tuple[str, str]] = Counter()
+    for row in rows:
+        records[row["trace_topic"]][row["record_type"]] += row["records"]
+        stored_bytes[row["trace_topic"], row["record_type"]] += row["stored_bytes"]
+        if row["record_type"] == "Pub":
+            sends[row["topic"], row["group_name"]] += row["records"]
+    assert records == record.expected()
+    assert sends == Counter((s["topic"], s["producer_group"]) for s in record.sends if s["traced"])
+    by_type, by_topic = Counter(), Counter()
+    for message in world.table("raw.trace_messages", "trace_topic", "stored_size", "body").to_pylist():
+        size, types = message["stored_size"], Counter(record_types(message["body"].decode()))
+        by_topic[message["trace_topic"]] += size
+        before = 0
+        for name in sorted(types):
+            after = before + types[name]
+            share = size * after // types.total() - size * before // types.total()
+            by_type[message["trace_topic"], name] += share
+            before = after
+    assert stored_bytes == by_type
+    totals = Counter()
+    for (topic, _), size in stored_bytes.items():
+        totals[topic] += size
+    assert totals == by_topic
+    assert len(totals) > 1
+    days = world.table("marts.trace_volume_daily").to_pylist()
+    for column in ("records", "stored_bytes"):
+        assert sum(day[column] for day in days) == sum(row[column] for row in rows)
 
 
 def test_sends(world, record):

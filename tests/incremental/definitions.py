@@ -53,6 +53,7 @@ def tables(cluster: Cluster) -> dict[str, Rows]:
     found["fct_messages"] = message_states(messages, found)
     found["consumer_group_success"] = consumer_group_success(found)
     found["orphan_rate"] = orphan_rate(cluster, messages, expected, found["orphaned_messages"])
+    found["trace_volume"] = trace_volume(cluster)
     return found
 
 
@@ -640,6 +641,28 @@ def orphan_rate(cluster: Cluster, messages: Rows, expected: dict[Key, set[str]],
             of_hour["judged"] += counts or (row is None and past_grace)
     columns = ("expected", "consumed", "judged", "orphaned")
     return {key: {column: counts[column] for column in columns} for key, counts in sums.items()}
+
+
+def trace_volume(cluster: Cluster) -> Rows:
+    """By trace topic, type, topic, group and hour of the store time; of messages that are not in raw no bytes are known."""
+    records: Counter[Key] = Counter()
+    messages: dict[Key, set[Key]] = defaultdict(set)
+    for record in cluster.records:
+        key = (
+            *(
+                record["trace_topic"],
+                record["record_type"],
+                name(record["topic"]),
+                name(record["group_name"]),
+            ),
+            hour_of(record["store_time"]),
+        )
+        records[key] += 1
+        messages[key].add(tuple(record[n] for n in ("broker", "queue_id", "epoch", "queue_offset")))
+    return {
+        key: {"records": count, "trace_messages": len(messages[key]), "stored_bytes": None}
+        for key, count in records.items()
+    }
 
 
 # ---- limits -------------------------------------------------------------------------------------

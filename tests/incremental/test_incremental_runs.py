@@ -62,6 +62,7 @@ KEYS = {
     "orphaned_messages": ("topic", "msg_id", "expected_group"),
     "consumer_group_success": ("consumer_group", "topic", "hour"),
     "orphan_rate": ("topic", "expected_group", "hour"),
+    "trace_volume": ("trace_topic", "record_type", "topic", "group_name", "hour"),
 }
 
 

@@ -55,6 +55,11 @@ def test_a_lake_of_each_format_is_opened(
     for mart in {name for name in found["views"] if name.startswith("marts.")}:
         assert catalog.table_exists(mart)
     assert empty.table("lake.marts.send_latency_daily").count() > 0
+    # A mart that no earlier version had counts all records, with the bytes of their messages.
+    volume = empty.table("lake.marts.trace_volume").selectExpr("sum(records)", "sum(stored_bytes)").first()
+    events = empty.table(tables.EVENTS.full_name)
+    of_raw = empty.table(tables.RAW.full_name).join(events, tables.MESSAGE_KEY, "left_semi")
+    assert tuple(volume) == (events.count(), of_raw.selectExpr("sum(stored_size)").first()[0])
     assert [
         row.viewName for row in empty.sql("show views in lake.marts").where("not isTemporary").collect()
     ] == []
