@@ -12,6 +12,11 @@ from deploy.dashboards.columns import Column, columns_of
 from spark_jobs.serving.files import WITHOUT
 
 VERSION = "1.0.0"
+# Superset has one text for all charts without rows; a description says after this word what that means.
+EMPTY = "Empty: "
+# The rows of notes, which no file has.
+NOTE = "ROW-NOTE"
+_LINE = 150  # characters of a text over all columns
 # DuckDB opens the file read-only, reads no other file, and takes no other settings.
 ENGINE_PARAMS = {
     "connect_args": {
@@ -100,8 +105,7 @@ def _dataset(name: str, dataset: Dataset) -> dict[str, Any]:
         "columns": [
             *(_column(column) for column in table.columns if column.name not in WITHOUT),
             *(
-                _column(Column(each, "VARCHAR", of.description))
-                | {"expression": of.expression, "groupby": False}
+                _column(Column(each, "VARCHAR", of.description)) | {"expression": of.expression}
                 for each, of in dataset.calculated.items()
             ),
         ],
@@ -155,13 +159,15 @@ def _position(dashboard: Dashboard, assets: Assets, numbers: dict[str, int]) -> 
         "GRID_ID": {"type": "GRID", "id": "GRID_ID", "children": [], "parents": ["ROOT_ID"]},
         "HEADER_ID": {"type": "HEADER", "id": "HEADER_ID", "meta": {"text": dashboard.dashboard_title}},
     }
-    for row_number, row in enumerate(dashboard.rows, start=1):
-        row_id = f"ROW-{row_number}"
+    first, *others = [(str(number), row) for number, row in enumerate(dashboard.rows, start=1)]
+    empty, definitions = _notes(dashboard, assets)
+    for row_name, row in (first, *empty, *others, *definitions):
+        row_id = f"ROW-{row_name}"
         position["GRID_ID"]["children"].append(row_id)
         parents = ["ROOT_ID", "GRID_ID"]
         children = []
         for cell_number, cell in enumerate(row, start=1):
-            cell_id = f"{'CHART' if cell.chart else 'MARKDOWN'}-{row_number}-{cell_number}"
+            cell_id = f"{'CHART' if cell.chart else 'MARKDOWN'}-{row_name}-{cell_number}"
             children.append(cell_id)
             position[cell_id] = _cell(cell_id, cell, [*parents, row_id], assets, numbers)
         position[row_id] = {
@@ -172,6 +178,31 @@ def _position(dashboard: Dashboard, assets: Assets, numbers: dict[str, int]) -> 
             "meta": {"background": "BACKGROUND_TRANSPARENT"},
         }
     return position
+
+
+def _notes(dashboard: Dashboard, assets: Assets) -> tuple[list[tuple[str, list[Cell]]], ...]:
+    """Rows with the descriptions of the charts, which Superset shows nowhere on a dashboard.
+
+    Returns:
+        What the charts mean that may be empty, and what all charts show; each is one row, or none.
+    """
+    charts = [assets.charts[cell.chart] for row in dashboard.rows for cell in row if cell.chart]
+    meanings = [
+        f"*{chart.slice_name}*: {chart.description.partition(EMPTY)[2]}"
+        for chart in charts
+        if EMPTY in chart.description
+    ]
+    definitions = [f"- **{chart.slice_name}**: {chart.description}" for chart in charts]
+    return (
+        [("NOTE-1", [_text(["**No results** means: " + " ".join(meanings)])])] if meanings else [],
+        [("NOTE-2", [_text(definitions)])],
+    )
+
+
+def _text(lines: list[str]) -> Cell:
+    """A text over all columns; its height is that of its lines, in units of 8 pixels."""
+    height = sum(3 * (1 + len(line) // _LINE) for line in lines) + 5
+    return Cell(markdown="\n".join(lines), width=12, height=height)
 
 
 def _cell(

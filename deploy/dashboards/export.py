@@ -19,6 +19,7 @@ from rich.console import Console
 
 from deploy.dashboards import assets
 from deploy.dashboards.assets import FOLDER, KINDS, AssetError, uuid_of
+from deploy.dashboards.bundle import NOTE
 from deploy.dashboards.service import DashboardsError, Superset
 from spark_jobs.settings import load_settings
 
@@ -152,6 +153,8 @@ def _dashboard(of: dict[str, Any], names: dict[str, dict[str, str]]) -> dict[str
     title, position = of["dashboard_title"], of["position"]
     rows = []
     for row_id in position["GRID_ID"]["children"]:
+        if row_id.startswith(NOTE):
+            continue
         row = position[row_id]
         if row["type"] != "ROW":
             raise AssetError(

@@ -18,3 +18,17 @@ create or replace macro html_text(value) as
 -- A link for a table of a dashboard. Message ids are untrusted text.
 create or replace macro message_link(cluster, msg_id) as
   coalesce('<a href="' || html_text(message_url(cluster, msg_id)) || '" target="_blank">' || html_text(msg_id) || '</a>', msg_id);
+
+-- A link to a runbook, by its URL, or by its page in Airflow where that address is known; otherwise its path.
+create or replace macro runbook_link(runbook) as
+  coalesce(
+    '<a href="'
+    || html_text(
+      case
+        when regexp_matches(runbook, '^https?://') then runbook
+        else (select pages from serving.publications) || '/runbooks/' || parse_filename(runbook)
+      end
+    )
+    || '" target="_blank">' || html_text(parse_filename(runbook, true)) || '</a>',
+    runbook
+  );

@@ -8,12 +8,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 import yaml
 
 from deploy.dashboards import assets, export, lint, roles
 from deploy.dashboards.assets import FOLDER, AssetError
-from deploy.dashboards.bundle import bundle
+from deploy.dashboards.bundle import EMPTY, NOTE, bundle
 from spark_jobs.settings import PROJECT
 
 URI = "duckdb:///dashboards.duckdb"
@@ -114,6 +115,21 @@ def test_objects_keep_their_uuids_and_have_no_address():
         assert word not in everything
 
 
+def test_notes_say_what_each_chart_shows_and_what_an_empty_one_means():
+    found = assets.read()
+    for name, dashboard in found.dashboards.items():
+        position = yaml.safe_load(bundle(found, URI)[f"dashboards/{name}.yaml"])["position"]
+        texts = [each["meta"]["code"] for key, each in position.items() if key.startswith("MARKDOWN-NOTE")]
+        *empty, definitions = texts
+        for chart in (found.charts[cell.chart] for row in dashboard.rows for cell in row if cell.chart):
+            assert f"**{chart.slice_name}**: {chart.description}" in definitions
+            if EMPTY in chart.description:
+                assert f"*{chart.slice_name}*: {chart.description.partition(EMPTY)[2]}" in empty[0]
+        assert [key for key in position["GRID_ID"]["children"] if key.startswith(NOTE)] == [
+            f"{NOTE}-{number}" for number in ((1, 2) if empty else (2,))
+        ]
+
+
 def test_an_export_of_what_was_imported_changes_nothing(folder: Path):
     exported = bundle(assets.read(folder), URI)
     assert export.write(export.normalized(exported, assets.read(folder)), folder) == []
@@ -177,6 +193,38 @@ def test_roles(folder: Path):
     (folder / roles.FILE).write_text("team: {may_query: true, only: {cluster: [prod]}}")
     with pytest.raises(AssetError, match="SQL Lab does not enforce rules"):
         roles.read_roles(folder)
+
+
+PAGES = "http://127.0.0.1:8080/trace-warehouse"
+LINK = '<a href="{}" target="_blank">{}</a>'
+
+
+@pytest.mark.parametrize(
+    ("pages", "call", "shown"),
+    [
+        (PAGES, "runbook_link('docs/runbooks/lag.md')", LINK.format(f"{PAGES}/runbooks/lag.md", "lag")),
+        (None, "runbook_link('docs/runbooks/lag.md')", "docs/runbooks/lag.md"),
+        (None, "runbook_link('https://wiki/a/lag.md')", LINK.format("https://wiki/a/lag.md", "lag")),
+        (None, "runbook_link('javascript:alert(1)')", "javascript:alert(1)"),
+        (
+            None,
+            """runbook_link('https://wiki/"><script>.md')""",
+            LINK.format("https://wiki/&quot;&gt;&lt;script&gt;.md", "&quot;&gt;&lt;script&gt;"),
+        ),
+        (PAGES, "message_link('c', 'A1')", LINK.format(f"{PAGES}/message?cluster=c&amp;msg_id=A1", "A1")),
+        (
+            PAGES,
+            "message_link('c', '\"<b>')",
+            LINK.format(f"{PAGES}/message?cluster=c&amp;msg_id=%22%3Cb%3E", "&quot;&lt;b&gt;"),
+        ),
+        (None, "message_link('c', 'A1')", "A1"),
+    ],
+)
+def test_links_where_the_address_is_known(pages: str | None, call: str, shown: str):
+    with duckdb.connect() as connection:
+        lint.create_tables(connection)
+        connection.execute("insert into serving.publications values ('p', now()::timestamp, $1)", [pages])
+        assert connection.execute(f"select {call}").fetchall() == [(shown,)]
 
 
 def test_metrics_of_a_rate_add_up_its_numerator_and_denominator():
