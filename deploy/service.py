@@ -40,7 +40,7 @@ class Service:
         url: of the api-server.
         environment: of the components.
         components: in the order of their start.
-        health: whether components that are not Airflow's answer, by name.
+        health: whether components that are not Airflow's answer, by name; None: unknown.
         timeouts: of the supervisor.
         lock: descriptor of an open file that the components inherit.
         write_state: saves the state; raises OSError.
@@ -55,7 +55,7 @@ class Service:
         url: str,
         environment: dict[str, str],
         components: Sequence[Component],
-        health: Mapping[str, Callable[[], bool]],
+        health: Mapping[str, Callable[[], bool | None]],
         timeouts: Timeouts,
         lock: int,
         write_state: Callable[[dict[str, Any]], None],

@@ -121,13 +121,16 @@ def serve(settings: Settings, port: int, dashboards: int | None) -> None:
         environment = prepare(settings)
         fail_left_over_runs(environment)
         url, environment, components = airflow_components.components(environment, port)
-        health: dict[str, Callable[[], bool]] = {}
+        health: dict[str, Callable[[], bool | None]] = {}
+        more: dict[str, Any] = {}
         if dashboards:
             command = (sys.executable, "-m", "deploy.dashboards.service", "--wait", "--port", str(dashboards))
             components.append(Component(DASHBOARDS, command))
             health[DASHBOARDS] = partial(service.answers, settings, dashboards)
+            more = {"dashboards": service.url_of(dashboards)}
         with Service(
-            settings, url, environment, components, health, Timeouts(), lock.fileno(), state.write
+            *(settings, url, environment, components, health, Timeouts(), lock.fileno()),
+            write_state=lambda of: state.write(of | more),
         ) as running:
             signal.signal(signal.SIGUSR1, lambda *_: running.supervisor.restart_now())
             running.run()
@@ -143,6 +146,11 @@ def up(settings: Settings, port: int, dashboards: int | None) -> int:
     state = State(settings)
     if state.supervisor() is not None:
         if state.silent_seconds() < HUNG_SECONDS:
+            if dashboards and DASHBOARDS not in state.read().get("components", {DASHBOARDS: {}}):
+                _say(
+                    "already up without the dashboards: `make down` and `make up DASHBOARDS=1` start them too"
+                )
+                return 1
             return _restart_unhealthy(state)
         pid = state.supervisor()
         _say(
@@ -269,6 +277,8 @@ def status(settings: Settings) -> int:
     for name, of in status["components"].items():
         table.add_row(name, str(of["pid"] or "-"), of["state"], str(of["restarts"]), of["last_end"] or "-")
     _say(f"Airflow at {status['url']}; logs: {state.log.parent}")
+    if "dashboards" in status:
+        _say(f"dashboards at {status['dashboards']}")
     _console.print(table)
     _say(f"the watchdog last ran {status['watchdog_seconds'] / 60:.1f} minutes ago")
     for alert in status["alerts"]:

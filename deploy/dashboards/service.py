@@ -38,6 +38,8 @@ PYTHON = PROJECT / ".venv-dashboards" / "bin" / "python"
 SCRIPTS = Path(__file__).parent / "superset"
 START_SECONDS = 120.0
 WAIT_SECONDS = 2.0
+# Less than the supervisor of `make up` allows.
+STOP_SECONDS = 5.0
 _console = Console(stderr=True, highlight=False, soft_wrap=True)
 
 
@@ -59,11 +61,17 @@ class Superset:
         self.password_file = self.home / "admin-password"
         self.log = self.home / "superset.log"
         self._data = files.folder(settings) / files.CURRENT / files.DASHBOARDS
+        self._imported = self.home / "imported"
 
     @property
     def has_data(self) -> bool:
         """Whether the marts were published."""
         return self._data.exists()
+
+    @property
+    def is_new(self) -> bool:
+        """Whether its database has yet to be created."""
+        return not self._imported.exists()
 
     def environment(self) -> dict[str, str]:
         """The environment of Superset's processes; without variables of Airflow and of secrets of clusters."""
@@ -98,11 +106,10 @@ class Superset:
         secret(self.password_file, secrets.token_urlsafe(16))
         contents = bundle(assets.read(), "duckdb:///dashboards.duckdb")
         roles = read_roles()
-        done = self.home / "imported"
         digest = hashlib.sha256(
             json.dumps([contents, roles, _text_of_scripts(), (PROJECT / LOCK).read_text()]).encode()
         ).hexdigest()
-        if done.exists() and done.read_text() == digest:
+        if self._imported.exists() and self._imported.read_text() == digest:
             return
         folder = self.home / "bundle"
         _write(folder, contents)
@@ -115,7 +122,7 @@ class Superset:
         plan_file = self.home / "plan.json"
         plan_file.write_text(json.dumps(plan))
         self.run("setup_superset.py", str(plan_file))
-        done.write_text(digest)
+        self._imported.write_text(digest)
 
     def run(self, script: str, *arguments: str) -> None:
         """Run a script of `superset/` in Superset's environment; its output goes to the log.
@@ -175,9 +182,12 @@ def _write(folder: Path, contents: dict[str, str]) -> None:
         file.write_text(text)
 
 
-def answers(settings: Settings, port: int) -> bool:
-    """Whether the server answers, or waits for the first publication of the marts."""
-    return not Superset(settings).has_data or is_healthy(port)
+def answers(settings: Settings, port: int) -> bool | None:
+    """Whether the server answers, or waits for the first publication of the marts; None while it creates its database."""
+    superset = Superset(settings)
+    if superset.has_data and superset.is_new:
+        return None
+    return not superset.has_data or is_healthy(port)
 
 
 def serve(settings: Settings, port: int, wait: bool) -> int:
@@ -186,7 +196,8 @@ def serve(settings: Settings, port: int, wait: bool) -> int:
     Args:
         settings: the lake.
         port: of the server, on loopback.
-        wait: wait for the first publication of the marts instead of failing.
+        wait: as a component of `make up`: wait for the first publication of the marts instead of failing, and do not show
+            the new password.
     """
     superset = Superset(settings)
     while wait and not superset.has_data:
@@ -195,9 +206,10 @@ def serve(settings: Settings, port: int, wait: bool) -> int:
         socket.create_server(("127.0.0.1", port)).close()
     except OSError as error:
         raise DashboardsError(
-            f"port {port} of 127.0.0.1 cannot be used: {error}. Use another one: PORT=…"
+            f"port {port} of 127.0.0.1 cannot be used: {error}. Use another one: DASHBOARDS_PORT=…"
         ) from None
-    is_new = not superset.password_file.exists()
+    # Under `make up` the output is a log, where a password does not belong.
+    shows_password = not superset.password_file.exists() and not wait
     started = time.monotonic()
     _console.print(f"preparing Superset in {superset.home} (the first time takes about a minute)")
     superset.prepare()
@@ -205,7 +217,7 @@ def serve(settings: Settings, port: int, wait: bool) -> int:
         with running(superset, port) as process:
             seconds = time.monotonic() - started
             _console.print(f"dashboards: {url_of(port)}/dashboard/list/ (ready after {seconds:.0f} s)")
-            password = f": {superset.password_file.read_text()}" if is_new else ""
+            password = f": {superset.password_file.read_text()}" if shows_password else ""
             _console.print(f"log in as {ADMIN} with the password in {superset.password_file}{password}")
             _console.print(f"log: {superset.log}; Ctrl-C stops it")
             return process.wait()
@@ -238,13 +250,17 @@ def running(superset: Superset, port: int) -> Iterator[subprocess.Popen[Any]]:
             time.sleep(0.3)
         yield process
     finally:
-        child_process.end(process, 10)
+        child_process.end(process, STOP_SECONDS)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--port", type=int, default=8088, help="of Superset's web server, on loopback")
-    parser.add_argument("--wait", action="store_true", help="wait for the first publication of the marts")
+    parser.add_argument(
+        "--wait",
+        action="store_true",
+        help="wait for the first publication of the marts, and show no password",
+    )
     args = parser.parse_args(argv)
     settings = load_settings()
     keep_private(settings.home)

@@ -1,10 +1,12 @@
-"""`make up`: a whole Airflow in the background, its schedule, its pages, and its end."""
+"""`make up DASHBOARDS=1`: a whole Airflow and Superset in the background, the schedule, their pages, and their end."""
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
+import socket
 import stat
 import subprocess
 import sys
@@ -18,6 +20,8 @@ import pytest
 
 from deploy import child_process, show
 from deploy.airflow_components import PASSWORDS, password_of
+from deploy.dashboards import assets
+from deploy.dashboards.service import ADMIN, Superset
 from deploy.home_lock import lock_file
 from deploy.up import State
 from sandbox import admin, proof
@@ -29,8 +33,16 @@ from tests.checks.loopback import alertmanager, needs_alertmanager, receiver
 from tests.e2e.airflow_api import AirflowApi
 from tests.e2e.conftest import World, records_by_type
 from tests.e2e.dag_files import FRAGILE, WAITING
+from tests.e2e.dashboards import Api
 from tests.e2e.demos import jobs_of
-from tests.e2e.up import PORT, left_by_a_killed_run, make_up
+from tests.e2e.up import (
+    DASHBOARDS_PORT,
+    DASHBOARDS_URL,
+    PORT,
+    left_by_a_killed_run,
+    make_up,
+    make_up_dashboards,
+)
 from tests.lineage_sink import Event, Sink, wrote
 
 RUN_SECONDS = 1200
@@ -86,12 +98,20 @@ def airflow(world, sink, killed_run, alertmanager_url, mended, tmp_path_factory)
     home = world.settings.home / "airflow"
     # Of a `make up` that is long gone, and whose pids are others' now.
     (home / "up.json").write_text(json.dumps({"serve": os.getpid(), "ready": True, "components": {}}))
-    started = make_up(world, "up", **environment)
+    shutil.rmtree(
+        world.settings.home / "superset", ignore_errors=True
+    )  # of other tests: this is its first start
+    started = make_up_dashboards(world, **environment)
     try:
         assert started.returncode == 0, started.stdout + started.stderr
         assert str(home / PASSWORDS) in started.stdout
         assert "warning: nothing outside this machine notices when it is off" in started.stdout
-        assert password_of(home) not in started.stdout + State(world.settings).log.read_text()
+        superset = Superset(world.settings)
+        assert f"dashboards: {DASHBOARDS_URL}," in started.stdout
+        assert str(superset.password_file) in started.stdout
+        logs = "".join(file.read_text() for file in (home / "components").glob("*.log"))
+        for password in (password_of(home), superset.password_file.read_text()):
+            assert password not in started.stdout + logs
         found = AirflowApi(f"http://127.0.0.1:{PORT}")
         found.log_in(password_of(home))
         until = time.monotonic() + RUN_SECONDS
@@ -133,9 +153,9 @@ def test_unfinished_runs_of_a_killed_make_run_are_marked_as_failed(world, airflo
 def test_other_components_start_after_the_api_server_answers(world, airflow):
     lines = State(world.settings).log.read_text().splitlines()
     started = [line.split(" INFO ")[1].partition(":")[0] for line in lines if ": started (pid" in line]
-    assert started == ["api-server", "scheduler", "dag-processor", "triggerer"]
+    assert started == ["api-server", "dashboards", "scheduler", "dag-processor", "triggerer"]
     at = [datetime.fromisoformat(line[:19]) for line in lines if ": started (pid" in line]
-    assert at[1] - at[0] > timedelta(seconds=2), "no api-server answers so soon"
+    assert at[2] - at[0] > timedelta(seconds=2), "no api-server answers so soon"
 
 
 def test_up_is_healthy_and_a_second_up_reports_it(world, airflow):
@@ -144,6 +164,34 @@ def test_up_is_healthy_and_a_second_up_reports_it(world, airflow):
     assert again.returncode == 0
     assert f"already up: {airflow.url}" in again.stdout
     assert make_up(world, "status").returncode == 0
+
+
+def test_superset_runs_beside_airflow_on_loopback(world, airflow):
+    login = httpx.get(DASHBOARDS_URL, follow_redirects=True)
+    assert login.status_code == 200
+    assert login.url.path == "/login/"
+    assert httpx.get(f"{DASHBOARDS_URL}/api/v1/me/").status_code == 401
+    password = Superset(world.settings).password_file.read_text()
+    assert Api(DASHBOARDS_URL, ADMIN, password).get("/api/v1/dashboard/")["count"] == len(
+        assets.read().dashboards
+    )
+    assert listening(DASHBOARDS_PORT) == {"127.0.0.1"}
+    shown = make_up(world, "status").stdout
+    assert f"dashboards at {DASHBOARDS_URL}" in shown
+    (row,) = [line for line in shown.splitlines() if "dashboards" in line and "│" in line]
+    assert "healthy" in row
+
+
+def listening(port: int) -> set[str]:
+    """The IPv4 and IPv6 addresses on which a process listens at a port."""
+    found = set()
+    for file, family in (("tcp", socket.AF_INET), ("tcp6", socket.AF_INET6)):
+        for line in Path(f"/proc/net/{file}").read_text().splitlines()[1:]:
+            address, of_port = line.split()[1].split(":")
+            if line.split()[3] == "0A" and int(of_port, 16) == port:
+                words = [bytes.fromhex(address[i : i + 8])[::-1] for i in range(0, len(address), 8)]
+                found.add(socket.inet_ntop(family, b"".join(words)))
+    return found
 
 
 def test_pages_need_the_password_whose_file_is_private(world, airflow):
@@ -316,6 +364,39 @@ def test_a_dead_scheduler_is_restarted_and_resolves_no_alert(world, airflow, ale
     tasks.task_ended(world.settings, "any/task", False, "its log", "any", datetime.now(UTC))
 
 
+def test_a_dead_superset_is_restarted(world, airflow):
+    """Its server is killed, then the process that started the server."""
+    until_healthy(world)
+    for kill in (superset_servers, lambda: [components(world)["dashboards"]["pid"]]):
+        before = components(world)["dashboards"]
+        for pid in kill():
+            os.kill(pid, signal.SIGKILL)
+        until = time.monotonic() + 60
+        while components(world)["dashboards"]["restarts"] == before["restarts"]:
+            assert time.monotonic() < until, components(world)
+            time.sleep(0.2)
+        until_healthy(world)
+        assert components(world)["dashboards"]["pid"] != before["pid"]
+        assert httpx.get(f"{DASHBOARDS_URL}/login/").status_code == 200
+
+
+def superset_servers() -> list[int]:
+    """The processes of the server on the port of the dashboards."""
+    bound = f"127.0.0.1:{DASHBOARDS_PORT}".encode()
+    return [
+        int(process.parent.name)
+        for process in Path("/proc").glob("[0-9]*/cmdline")
+        if bound in (words := read(process).split(b"\0")) and b"gunicorn" in words
+    ]
+
+
+def read(process: Path) -> bytes:
+    try:
+        return process.read_bytes()
+    except OSError:  # it has ended meanwhile
+        return b""
+
+
 def test_up_restarts_dead_components(world, airflow):
     """A component is dead; then the supervisor is, and so is what would end the components with it."""
     until_healthy(world)
@@ -369,8 +450,11 @@ def test_down_ends_all_processes_of_up_and_no_others(world, airflow):
     file = lock_file(world.settings.home)
     bystander = subprocess.Popen(["sleep", "600"], start_new_session=True)
     try:
-        assert len(processes_with(file)) >= 9, "the supervisor, four components and their guard processes"
+        assert len(processes_with(file)) >= 11, "the supervisor, five components and their guard processes"
+        assert superset_servers()
         assert make_up(world, "down").returncode == 0
+        assert superset_servers() == []
+        assert listening(DASHBOARDS_PORT) == set()
         assert processes_with(file) == []
         assert state.user() is None
         assert bystander.poll() is None

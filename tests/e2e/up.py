@@ -17,12 +17,30 @@ from tests.e2e.conftest import World, run_variables
 from tests.e2e.demos import data_files, jobs_of
 
 PORT = 20_917
+DASHBOARDS_PORT = 20_918
+DASHBOARDS_URL = f"http://127.0.0.1:{DASHBOARDS_PORT}"
+
+
+def make_up_dashboards(world: World, **environment: str) -> subprocess.CompletedProcess[str]:
+    """`make up DASHBOARDS=1`."""
+    ports = {"PORT": str(PORT), "DASHBOARDS": "1", "DASHBOARDS_PORT": str(DASHBOARDS_PORT)}
+    return subprocess.run(
+        ["make", "up"],
+        cwd=PROJECT,
+        env=world.environment | environment | ports,
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
 
 
 def make_up(world: World, command: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """What `make up`, `make down` and `make status` run."""
     return subprocess.run(
-        [sys.executable, "-m", "deploy.up", command, "--port", str(PORT)],
+        [
+            *(sys.executable, "-m", "deploy.up", command, "--port", str(PORT)),
+            *("--dashboards", "--dashboards-port", str(DASHBOARDS_PORT)),
+        ],
         env=world.environment | environment,
         capture_output=True,
         text=True,

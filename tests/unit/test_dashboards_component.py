@@ -1,0 +1,23 @@
+"""Superset as a component of `make up`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from deploy.dashboards import service
+from spark_jobs.serving import files
+from spark_jobs.settings import Settings
+
+
+def test_superset_answers_while_it_waits_and_is_not_stopped_while_it_creates_its_database(tmp_path: Path):
+    settings, port = Settings(home=tmp_path), service.free_port()
+    assert service.answers(settings, port) is True
+    file = files.start(settings).with_name(files.DASHBOARDS)
+    file.touch()
+    file.with_name(files.FILE).touch()
+    files.publish(settings, file.with_name(files.FILE))
+    assert service.answers(settings, port) is None
+    home = service.Superset(settings).home
+    home.mkdir()
+    (home / "imported").touch()
+    assert service.answers(settings, port) is False
