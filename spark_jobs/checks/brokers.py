@@ -182,7 +182,7 @@ def _missing(
     if not lost:
         return []
     try:
-        registered = client.registered_brokers()
+        registered = {broker.name for broker in client.registered_brokers()}
     except RocketMQError as error:
         return [
             f"brokers {', '.join(lost)} have left the route of topic {topic}, and the reason is unknown: {error}"

@@ -175,7 +175,7 @@ class Client(ClusterConnections):
             connection: Connection | None = None
             broker_id = MASTER_ID
             try:
-                connection, broker_id = self._open(queue, failures, self._connect)
+                connection, broker_id = self._open(queue, failures, self.connect)
                 reader = self._reader(connection, queue, position, end, depth)
                 for batch in reader.batches():
                     yield [
@@ -200,7 +200,7 @@ class Client(ClusterConnections):
         offset = message.queue_offset
         for failures in range(1, 1 + len(queue.addresses)):
             try:
-                connection, _ = self._open(queue, failures, self._connect)
+                connection, _ = self._open(queue, failures, self.connect)
                 with connection:
                     again = next(self._reader(connection, queue, offset, offset + 1, 1).batches())[0]
             except RocketMQError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Self, TypeVar
 
 from spark_jobs.rocketmq import requests
@@ -23,7 +23,7 @@ from spark_jobs.rocketmq.errors import (
     UnreachableError,
 )
 from spark_jobs.rocketmq.frames import Frame
-from spark_jobs.rocketmq.route import MessageQueue, decode_brokers, decode_route, union
+from spark_jobs.rocketmq.route import Broker, MessageQueue, decode_brokers, decode_route, union
 
 _BACK_OFF_SECONDS = (0.1, 0.5, 2.0, 5.0)
 MASTER_ID = 0
@@ -109,8 +109,8 @@ class ClusterConnections:
             raise self._explain_missing_route(topic, unknown) from None
         return union(decode_route(topic, body) for body in routes)
 
-    def registered_brokers(self) -> set[str]:
-        """The names of the brokers, of any topic, that are registered at any nameserver that responds.
+    def registered_brokers(self) -> list[Broker]:
+        """The brokers, of any topic, that are registered at any nameserver that responds, by name.
 
         A nameserver removes a broker 2 minutes after its last heartbeat.
 
@@ -118,7 +118,13 @@ class ClusterConnections:
             RocketMQError: no nameserver responds, or a response cannot be decoded.
         """
         code, what = requests.GET_BROKER_CLUSTER_INFO, "the request for the list of brokers"
-        return set().union(*map(decode_brokers, self._ask_nameservers(code, {}, what)))
+        found: dict[str, Broker] = {}
+        for body in self._ask_nameservers(code, {}, what):
+            for broker in decode_brokers(body):
+                known = dict(found[broker.name].addresses) if broker.name in found else {}
+                addresses = tuple(sorted((known | dict(broker.addresses)).items()))
+                found[broker.name] = replace(broker, addresses=addresses)
+        return [found[name] for name in sorted(found)]
 
     def _ask_nameservers(self, code: int, fields: dict[str, str], what: str, topic: str = "") -> list[bytes]:
         """The bodies of the responses of all nameservers that respond and know the topic; at least one.
@@ -154,7 +160,7 @@ class ClusterConnections:
     def _explain_missing_route(self, topic: str, unknown: TopicNotFoundError) -> TopicNotFoundError:
         """A more specific error, by the registered brokers: they may be down, or the topic does not exist."""
         try:
-            brokers = self.registered_brokers()
+            brokers = [broker.name for broker in self.registered_brokers()]
         except RocketMQError:
             return unknown
         location = QueueLocation(self.cluster, topic, address=", ".join(self.namesrv))
@@ -164,7 +170,7 @@ class ClusterConnections:
                 "Start them; they register within 30 s"
             )
         return TopicNotFoundError(
-            f"{location}: the nameserver has no route of the topic; it knows the brokers {', '.join(sorted(brokers))}. "
+            f"{location}: the nameserver has no route of the topic; it knows the brokers {', '.join(brokers)}. "
             "If a broker is missing there, it is down: start it. Otherwise the topic was deleted, or its name in the "
             "settings is wrong"
         )
@@ -248,10 +254,15 @@ class ClusterConnections:
 
     def _cached_connection(self, address: str) -> Connection:
         if address not in self._connections:
-            self._connections[address] = self._connect(address)
+            self._connections[address] = self.connect(address)
         return self._connections[address]
 
-    def _connect(self, address: str) -> Connection:
+    def connect(self, address: str) -> Connection:
+        """A new connection, which the caller closes; may be called from any thread.
+
+        Raises:
+            UnreachableError: the connection could not be opened.
+        """
         return Connection(
             address,
             timeout=self.timeout,

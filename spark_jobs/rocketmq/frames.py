@@ -35,7 +35,10 @@ _from_json = json.JSONDecoder().decode
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """A decoded frame. `body` is a copy, so the buffer that was decoded can be reused."""
+    """A decoded frame. `body` is a copy, so the buffer that was decoded can be reused.
+
+    `version` is the ordinal of the sender's release in MQVersion: 4.5.2 is 317, 4.9.1 is 395, 5.5.0 is 513.
+    """
 
     code: int
     opaque: int
@@ -43,6 +46,7 @@ class Frame:
     remark: str
     fields: dict[str, str]
     body: bytes
+    version: int = 0
 
     @property
     def is_response(self) -> bool:
@@ -112,6 +116,7 @@ def _decode_json(header: memoryview, body: bytes) -> Frame:
             remark=str(parsed.get("remark") or ""),
             fields={name: str(value) for name, value in fields.items() if value is not None},
             body=body,
+            version=int(parsed.get("version", 0)),
         )
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise ProtocolError(
@@ -122,7 +127,7 @@ def _decode_json(header: memoryview, body: bytes) -> Frame:
 def _decode_binary(header: memoryview, body: bytes) -> Frame:
     """Layout: code 2, language 1, version 2, opaque 4, flag 4, remark (4 + n), fields (4 + n)."""
     try:
-        code, _language, _version, opaque, flag, remark_size = _BINARY_HEAD.unpack_from(header)
+        code, _language, version, opaque, flag, remark_size = _BINARY_HEAD.unpack_from(header)
         at = _BINARY_HEAD.size
         remark, at = _text(header, at, remark_size)
         (fields_size,) = _INT.unpack_from(header, at)
@@ -140,7 +145,9 @@ def _decode_binary(header: memoryview, body: bytes) -> Frame:
             raise ValueError("the fields overrun their length")
     except (ValueError, StructError) as error:
         raise ProtocolError(f"the binary header of a frame cannot be decoded: {error}") from None
-    return Frame(code=code, opaque=opaque, flag=flag, remark=remark, fields=fields, body=body)
+    return Frame(
+        code=code, opaque=opaque, flag=flag, remark=remark, fields=fields, body=body, version=version
+    )
 
 
 def _text(header: memoryview, at: int, size: int) -> tuple[str, int]:

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any
 
+from spark_jobs.rocketmq import fastjson
 from spark_jobs.rocketmq.connection import split_address
 from spark_jobs.rocketmq.errors import ProtocolError
 
 _PERM_READ = 4
 # Maximum number of queues of one topic on one broker; a response with more is not a route.
 _MAX_QUEUES = 65_536
-# Nameservers before 4.9.4 write broker ids as bare numbers: {"brokerAddrs":{0:"10.0.0.1:10911"}}.
-_BARE_NAME = re.compile(r'("(?:[^"\\]|\\.)*")|(?<=[{,])\s*(-?\d+)\s*(?=:)')
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +40,7 @@ def decode_route(topic: str, body: bytes) -> list[MessageQueue]:
         ProtocolError: the response is not a route.
     """
     try:
-        route = _json(body)
+        route = fastjson.loads(body)  # before 4.9.4: {"brokerAddrs":{0:"10.0.0.1:10911"}}
         addresses = {
             str(broker["brokerName"]): _addresses(broker["brokerAddrs"])
             for broker in route.get("brokerDatas") or []
@@ -69,24 +65,35 @@ def decode_route(topic: str, body: bytes) -> list[MessageQueue]:
         ) from None
 
 
-def decode_brokers(body: bytes) -> set[str]:
-    """The names of the registered brokers in a response to GET_BROKER_CLUSTER_INFO.
+@dataclass(frozen=True, slots=True)
+class Broker:
+    """A broker, as it is registered at a nameserver.
+
+    Attributes:
+        name: the broker's name; a master and its slaves have the same one.
+        addresses: (broker id, `host:port`), ascending; id 0 is the master.
+        cluster: the name of its cluster in its own configuration (brokerClusterName); empty if unknown.
+    """
+
+    name: str
+    addresses: tuple[tuple[int, str], ...]
+    cluster: str = ""
+
+
+def decode_brokers(body: bytes) -> list[Broker]:
+    """The registered brokers in a response to GET_BROKER_CLUSTER_INFO, by name.
 
     Raises:
         ProtocolError: the response cannot be decoded.
     """
     try:
-        return {str(name) for name in _json(body).get("brokerAddrTable") or {}}
+        table = fastjson.loads(body).get("brokerAddrTable") or {}
+        return [
+            Broker(str(name), _addresses(broker.get("brokerAddrs") or {}), str(broker.get("cluster") or ""))
+            for name, broker in sorted(table.items())
+        ]
     except (ValueError, TypeError, AttributeError, RecursionError) as error:
         raise ProtocolError(f"the list of brokers cannot be decoded: {error!r}: {body[:200]!r}") from None
-
-
-def _json(body: bytes) -> dict[str, Any]:
-    text = body.decode()
-    try:
-        return json.loads(text)
-    except ValueError:
-        return json.loads(_BARE_NAME.sub(lambda m: m[1] or f'"{m[2]}"', text))
 
 
 def _addresses(by_id: dict[str, str]) -> tuple[tuple[int, str], ...]:
