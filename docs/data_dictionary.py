@@ -12,9 +12,9 @@ from spark_jobs.settings import PROJECT
 PAGE = PROJECT / "docs" / "data_dictionary.md"
 HEAD = """# Data dictionary
 
-The tables `raw`, `events`, `ops` and `marts` of the catalog `lake`. Times are UTC. [definitions.md](definitions.md) defines the
-numbers of the marts, and [marts.md](marts.md) shows which mart answers what. `make dictionary` generates this page from the
-YAML files of the dbt project; a test fails if it is out of date.
+The tables `raw`, `events`, `broker_facts`, `ops` and `marts` of the catalog `lake`. Times are UTC.
+[definitions.md](definitions.md) defines the numbers of the marts, and [marts.md](marts.md) shows which mart answers what.
+`make dictionary` generates this page from the YAML files of the dbt project; a test fails if it is out of date.
 """
 
 

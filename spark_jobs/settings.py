@@ -154,6 +154,30 @@ class Extract(_Section):
     max_inflated_bytes: int = Field(default=32 * 1024 * 1024, ge=1)
 
 
+class BrokerFacts(_Section):
+    """What the brokers are asked with each extraction (docs/broker_facts.md), and the limits of that."""
+
+    enabled: bool = Field(default=True, description="false: the brokers are asked nothing")
+    requests_in_flight: int = Field(
+        default=4,
+        ge=1,
+        le=4,
+        description="per broker; its threads for them also serve the locks of orderly consumers",
+    )
+    timeout_seconds: float = Field(default=5, gt=0, description="how long to wait for an answer")
+    deadline_seconds: float = Field(
+        default=30, gt=0, description="how long one collection may ask a cluster; what is left is unknown"
+    )
+    offsets_minutes: float = Field(
+        default=10, ge=0, description="offsets of a topic, or of a group, add a row at most so often"
+    )
+    jump_messages: int = Field(
+        default=10_000,
+        ge=1,
+        description="but at once where the backlog of a queue shrank by more: it was skipped, or caught up",
+    )
+
+
 class Lineage(_Section):
     """Where OpenLineage events of Airflow and Spark go; a sink that is away fails no task."""
 
@@ -341,6 +365,9 @@ _REBUILT = TablePolicy(
 TABLE_POLICIES = (
     TablePolicy(tables="raw.trace_messages", retention_days=90),
     TablePolicy(tables="events.trace_records", retention_days=400),
+    TablePolicy(tables="broker_facts.observations", retention_days=400, retention_column="observed_at"),
+    # Rows that are still valid have no valid_to, so they are kept whatever their age.
+    TablePolicy(tables="broker_facts.*", retention_days=400, retention_column="valid_to"),
     TablePolicy(tables="ops.replaced_records", retention_days=400),
     TablePolicy(
         tables="ops.publications", pool="lake_marts", retention_days=30, retention_column="created_at"
@@ -375,6 +402,7 @@ class Settings(BaseSettings):
     clusters: list[Cluster] = []
     catalog: Catalog = Catalog()
     extract: Extract = Extract()
+    broker_facts: BrokerFacts = BrokerFacts()
     limits: Limits = Limits()
     lineage: Lineage = Lineage()
     checks: Checks = Checks()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -61,6 +62,13 @@ def rules_of(settings: Settings, cluster: str | None = None) -> list[Rule]:
         return []
     found = [Rule(row["cluster"], Kind(row["kind"]), row["salt"], row["digest"]) for row in rows]
     return sorted({r for r in found if cluster in (None, r.cluster)}, key=lambda r: (r.kind, r.digest))
+
+
+def is_group_erased(rules: Sequence[Rule], group: str) -> bool:
+    """Whether a rule erases the group, by its name with or without prefix and namespace."""
+    of_groups = [rule for rule in rules if rule.kind is Kind.GROUP]
+    name = group.rpartition("%")[2]
+    return any(digest(rule.salt, name) == rule.digest for rule in of_groups)
 
 
 def add_rule(

@@ -1,4 +1,4 @@
-"""Erase by one rule from raw, events and ops, in this order; each step is idempotent.
+"""Erase by one rule from raw, events, ops and broker facts, in this order; each step is idempotent.
 
 Raw and events get a commit even if nothing matches: a concurrent writer that has read what is erased then fails to
 publish, plans again, and finds the rule and the rewritten messages.
@@ -20,11 +20,19 @@ from spark_jobs.lake.offsets import CHANGE_SEQ, OFFSETS, RUN_ID, read_offsets, t
 from spark_jobs.lake.tables import (
     ALERTS,
     CHECK_RESULTS,
+    CONSUMERS,
     EVENTS,
+    GROUP_OFFSETS,
+    GROUPS,
     MESSAGE_KEY,
+    OBSERVATIONS,
+    PRODUCERS,
     RAW,
     RECORD_KEY,
     REPLACED_RECORDS,
+    SUBSCRIPTIONS,
+    TOPIC_OFFSETS,
+    TOPICS,
     Table,
 )
 from spark_jobs.maintenance import compaction, expiry
@@ -47,7 +55,7 @@ class Found:
     Attributes:
         raw: messages of raw that match, and the records that would be removed from them.
         events: number of rows of events.
-        ops: number of rows of `lake.ops`.
+        ops: number of rows of `lake.ops` and `lake.broker_facts`.
         groups: producer and consumer groups of those rows of events with their number of rows, largest first.
         first: minimum store time of those messages and rows, UTC, as text; None if there is none.
         last: maximum store time.
@@ -148,8 +156,11 @@ def erase_from_events(
 
 
 def erase_from_ops(spark: SparkSession, rule: Rule, dry_run: bool = False) -> int:
-    """Delete the cluster's rows of other tables of `lake.ops` that match, see `_columns_of_ops`; return their number."""
-    count = 0
+    """Delete the cluster's rows of `lake.ops` and `lake.broker_facts` that match; return their number.
+
+    See `_columns_of_ops`. A row of observations stays; the group is removed from the names of what was not answered.
+    """
+    count = _erase_from_observations(spark, rule, dry_run) if rule.kind is Kind.GROUP else 0
     for table, name, condition in _columns_of_ops(rule):
         found = spark.table(table.full_name).where(condition).select(name).collect()
         count += len(found)
@@ -163,11 +174,40 @@ def erase_from_ops(spark: SparkSession, rule: Rule, dry_run: bool = False) -> in
     return count
 
 
-def _columns_of_ops(rule: Rule) -> list[tuple[Table, str, Column]]:
-    """Where tables of `lake.ops` may contain it: table, column, and the condition of the rows.
+def _erase_from_observations(spark: SparkSession, rule: Rule, dry_run: bool) -> int:
+    names = F.explode(F.flatten("requests.unanswered"))
+    of_cluster = spark.table(OBSERVATIONS.full_name).where(F.col("cluster") == rule.cluster)
+    found = of_cluster.select(names.alias("name")).where(in_text([rule], rule.kind, _group("name"))).collect()
+    if found and not dry_run:
+        kept = "filter(r.unanswered, name -> not array_contains(:named, name))"
+        fields = ("code", "name", "answered", "absent", "refused", "unsupported", "timed_out", "failed")
+        request = ", ".join(f"'{field}', r.{field}" for field in fields)
+        publish.sql_with_retry(
+            spark,
+            f"update {OBSERVATIONS.full_name} set requests = "
+            f"transform(requests, r -> named_struct({request}, 'unanswered', {kept})) where cluster = :cluster "
+            "and arrays_overlap(flatten(requests.unanswered), :named)",
+            {"cluster": rule.cluster, "named": sorted({row["name"] for row in found})},
+        )
+    return len(found)
 
-    Replaced records contain it in the columns of its kind. Check results and alerts contain only groups, as the last part
-    of their entity: `<cluster>/<group>`, `<cluster>/<topic>/<group>`.
+
+def _is_of_group(topic: str) -> Column:
+    """Whether a topic is the retry or dead-letter topic of a group."""
+    return F.col(topic).startswith("%RETRY%") | F.col(topic).startswith("%DLQ%")
+
+
+def _group(name: str) -> Column:
+    """The name of a group, or of its retry or dead-letter topic, without the topic behind `+` (enableRetryTopicV2)."""
+    return F.when(_is_of_group(name), F.substring_index(name, "+", 1)).otherwise(F.col(name))
+
+
+def _columns_of_ops(rule: Rule) -> list[tuple[Table, str, Column]]:
+    """Where tables of `lake.ops` and `lake.broker_facts` may contain it: table, column, and the condition of the rows.
+
+    Broker facts contain groups, and their retry and dead-letter topics. Replaced records contain it in the columns of its
+    kind. Check results and alerts contain only groups, as the last part of their entity: `<cluster>/<group>`,
+    `<cluster>/<topic>/<group>`.
     """
     found = [
         (REPLACED_RECORDS, name, (F.col("cluster") == rule.cluster) & in_text([rule], rule.kind, F.col(name)))
@@ -178,6 +218,14 @@ def _columns_of_ops(rule: Rule) -> list[tuple[Table, str, Column]]:
         of_cluster = F.startswith("entity", F.lit(f"{rule.cluster}/"))
         named = in_text([rule], rule.kind, F.substring_index("entity", "/", -1))
         found += [(table, "entity", of_cluster & named) for table in (CHECK_RESULTS, ALERTS)]
+        facts = [
+            (table, "group_name") for table in (GROUPS, CONSUMERS, SUBSCRIPTIONS, GROUP_OFFSETS, PRODUCERS)
+        ]
+        facts += [(PRODUCERS, "trace_of"), (TOPICS, "of_group"), (TOPIC_OFFSETS, "topic")]
+        for table, name in facts:
+            is_group = _is_of_group(name) if name == "topic" else F.lit(True)
+            matches = is_group & in_text([rule], rule.kind, _group(name))
+            found.append((table, name, (F.col("cluster") == rule.cluster) & matches))
     return found
 
 

@@ -76,7 +76,7 @@ def preview(spark: SparkSession, settings: Settings, cluster: str, kind: Kind, t
         f"to erase: {kind.value} {text!r} of cluster {cluster!r}",
         f"  messages  {found.raw.messages} of {tables.RAW.full_name} contain it",
         f"  records   {found.raw.records} in those messages; {found.events} rows of {tables.EVENTS.full_name}, "
-        f"{found.ops} of lake.ops",
+        f"{found.ops} of lake.ops and lake.broker_facts",
         f"  groups    {', '.join(shown) or 'none'}",
         f"  stored    {f'{found.first} to {found.last} UTC' if found.first else 'never'}",
         "then the marts are rebuilt, and all old snapshots are expired. This cannot be undone",
@@ -167,7 +167,7 @@ def main(argv: list[str] | None = None) -> int:
     if not rebuilt:
         _console.print("[bold red]not done[/]: the marts still contain it. Fix the build and run this again")
         return 1
-    spaces = ("raw", "events", "ops", *branches.NAMESPACES)
+    spaces = ("raw", "events", "ops", "broker_facts", *branches.NAMESPACES)
     everywhere = [table for space in spaces for table in branches.tables_in(lake(settings), space)]
     held = forget(spark, settings, everywhere, datetime.now(UTC) + timedelta(seconds=1), args.run_id)
     if held:
@@ -179,8 +179,8 @@ def main(argv: list[str] | None = None) -> int:
     raw, events, ops = left(spark, settings, rule, rules.named(kind, text))
     if raw.messages or events or ops:
         _console.print(
-            f"[bold red]not done[/]: {raw.messages} messages, {events} records and {ops} rows of lake.ops contain it again: "
-            "another job wrote them during the erasure. Run this again",
+            f"[bold red]not done[/]: {raw.messages} messages, {events} records and {ops} rows of lake.ops and "
+            "lake.broker_facts contain it again: another job wrote them during the erasure. Run this again",
             highlight=False,
         )
         return 1

@@ -1,4 +1,8 @@
-"""Job: read the new messages of a cluster's trace topics into `lake.raw.trace_messages`, exactly once."""
+"""Job: read the new messages of a cluster's trace topics into `lake.raw.trace_messages`, exactly once.
+
+Before that, the brokers are asked for their facts (`lake.broker_facts`), so that facts are committed before the records that
+are judged with them. No failure of that stops the extraction.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +13,9 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from spark_jobs.broker_facts.record import record
 from spark_jobs.erasure.bodies import without_erased
-from spark_jobs.erasure.rules import rules_of
+from spark_jobs.erasure.rules import is_group_erased, rules_of
 from spark_jobs.ingest import raw
 from spark_jobs.ingest.plan import Plan, handle_missing_queues, plan, without_queue
 from spark_jobs.ingest.topic_source import TopicSource
@@ -73,6 +78,20 @@ def extract(
     return todo, raw.Written({}, 0.0)  # nothing could be read: an empty commit would add nothing
 
 
+def record_facts(cluster: Cluster, settings: Settings, run_id: str) -> None:
+    """Record the facts of the cluster's brokers if that is switched on, and print what was added and what is unknown."""
+    if not settings.broker_facts.enabled:
+        return
+    started = time.monotonic()
+    try:
+        rules = rules_of(settings, cluster.name)
+        recorded = record(settings, cluster, run_id, lambda group: is_group_erased(rules, group))
+    except Exception as error:  # of any kind: the messages expire, the facts can be asked for again
+        report.facts_failed(cluster.name, error)
+    else:
+        report.facts_recorded(cluster.name, recorded, time.monotonic() - started)
+
+
 def main(argv: list[str] | None = None) -> int:
     parser = job_parser(__doc__)
     parser.add_argument("--cluster", required=True, help="name of a cluster in the settings")
@@ -81,6 +100,7 @@ def main(argv: list[str] | None = None) -> int:
     cluster = settings.cluster(args.cluster)
     spark = session(f"extract {cluster.name}", settings)
     tables.ensure(spark)
+    record_facts(cluster, settings, args.run_id)
     started = time.monotonic()
     done, written = publish.retry_on_conflict()(extract, spark, cluster, settings, args.run_id)
     report.extracted(done, written, time.monotonic() - started)

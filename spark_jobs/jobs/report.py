@@ -6,8 +6,10 @@ from dataclasses import astuple
 from datetime import UTC, datetime
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Column, Table
 
+from spark_jobs.broker_facts.record import Recorded
 from spark_jobs.ingest.plan import Plan
 from spark_jobs.ingest.raw import Stored, Written
 from spark_jobs.ingest.reextract import ReextractRange
@@ -68,6 +70,30 @@ def extracted(plan: Plan, written: Written, seconds: float) -> None:
     )
     for failure in plan.failures.values():
         _console.print(f"[bold red]failed[/] {failure}")
+
+
+def facts_recorded(cluster: str, recorded: Recorded, seconds: float) -> None:
+    """Print how many rows of facts were added, and a line per broker of which something is unknown."""
+    added = (
+        ", ".join(f"{count} {name.partition('.')[2]}" for name, count in recorded.rows.items()) or "nothing"
+    )
+    note = "; another run of the cluster was first, so the rest was dropped" if recorded.superseded else ""
+    _console.print(f"broker facts of {cluster}: added {added} in {seconds:.1f} s{note}")
+    for problem in recorded.problems:
+        _console.print(
+            f"[bold yellow]unknown[/] broker facts of {escape(problem)} (docs/broker_facts.md)",
+            soft_wrap=True,
+        )
+
+
+def facts_failed(cluster: str, error: Exception) -> None:
+    """Print that no facts of a cluster were recorded; the extraction goes on."""
+    why = str(error).strip().partition("\n")[0]
+    _console.print(
+        f"[bold red]failed[/] broker facts of {escape(cluster)}: {type(error).__name__}: {escape(why)}. "
+        "The extraction goes on without them",
+        soft_wrap=True,
+    )
 
 
 def merged(records: int, seconds: float) -> None:

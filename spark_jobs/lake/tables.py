@@ -17,7 +17,7 @@ from spark_jobs.settings import PROJECT
 if TYPE_CHECKING:  # programs without Spark import this module
     from pyspark.sql import SparkSession
 
-NAMESPACES = ("raw", "events", "staging", "changes", "intermediate", "marts", "ops")
+NAMESPACES = ("raw", "events", "broker_facts", "staging", "changes", "intermediate", "marts", "ops")
 SOURCES = PROJECT / "dbt_project" / "models" / "sources"
 
 
@@ -58,18 +58,27 @@ def _read(namespace: str) -> list[Table]:
     found = []
     for table in source["tables"]:
         columns = tuple(Column(c["name"], c["data_type"], c["description"]) for c in table["columns"])
-        meta = table.get("config", {}).get("meta", {})
+        meta = dict(table.get("config", {}).get("meta", {}))  # a copy: tables of a file may share one
         properties = tuple(meta.pop("properties", {}).items())
         name = f"{namespace}.{table['name']}"
         found.append(Table(name, table["description"], columns, properties=properties, **meta))
     return found
 
 
-ALL = tuple(table for namespace in ("raw", "events", "ops") for table in _read(namespace))
+ALL = tuple(table for namespace in ("raw", "events", "broker_facts", "ops") for table in _read(namespace))
 _BY_NAME = {table.name: table for table in ALL}
 
 RAW = _BY_NAME["raw.trace_messages"]
 EVENTS = _BY_NAME["events.trace_records"]
+OBSERVATIONS = _BY_NAME["broker_facts.observations"]
+BROKERS = _BY_NAME["broker_facts.brokers"]
+TOPICS = _BY_NAME["broker_facts.topics"]
+TOPIC_OFFSETS = _BY_NAME["broker_facts.topic_offsets"]
+GROUPS = _BY_NAME["broker_facts.groups"]
+CONSUMERS = _BY_NAME["broker_facts.consumers"]
+SUBSCRIPTIONS = _BY_NAME["broker_facts.subscriptions"]
+GROUP_OFFSETS = _BY_NAME["broker_facts.group_offsets"]
+PRODUCERS = _BY_NAME["broker_facts.producers"]
 INGEST_GAPS = _BY_NAME["ops.ingest_gaps"]
 REPLACED_RECORDS = _BY_NAME["ops.replaced_records"]
 PUBLICATIONS = _BY_NAME["ops.publications"]

@@ -75,7 +75,7 @@ def record_batches(
     """Group messages into record batches of `ARROW_SCHEMA`; a batch ends when it reaches `max_bytes` or `max_rows`."""
     rows: list[Message] = []
     size = 0
-    with _infrequent_garbage_collection():
+    with infrequent_garbage_collection():
         for messages in lists:
             rows += messages
             size += sum([len(message.body) for message in messages])
@@ -87,7 +87,7 @@ def record_batches(
 
 
 @contextmanager
-def _infrequent_garbage_collection() -> Iterator[None]:
+def infrequent_garbage_collection() -> Iterator[None]:
     """Run the garbage collector less often: messages form no cycles, and it traverses all that are buffered."""
     before = gc.get_threshold()
     gc.set_threshold(max(before[0], _COLLECT_EVERY) if before[0] else 0, *before[1:])

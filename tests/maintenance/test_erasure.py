@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 from datetime import UTC, datetime, timedelta
 
+import pyarrow as pa
 import pytest
+from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyspark.sql import functions as F
 
 from spark_jobs.erasure import rules
@@ -18,6 +20,7 @@ from spark_jobs.jobs.erase import erase
 from spark_jobs.jobs.merge import merge_all
 from spark_jobs.jobs.replay import replay_messages
 from spark_jobs.lake import publish, tables
+from spark_jobs.lake.catalog import lake
 from spark_jobs.lake.offsets import read_offsets
 from spark_jobs.trace import merge as trace_merge
 from spark_jobs.trace.layouts import LAYOUTS
@@ -379,6 +382,54 @@ def at_terminal(monkeypatch, settings):
     return call
 
 
+def test_a_group_is_erased_from_the_facts_of_the_brokers(filled, settings):
+    """With its retry and dead-letter topics, the producer of its trace, and its name where it was not answered."""
+    catalog = lake(settings)
+
+    def put(table: tables.Table, *rows: dict) -> None:
+        loaded = catalog.load_table(table.name)
+        schema = schema_to_pyarrow(loaded.schema(), include_field_ids=False)
+        of_clusters = [{"cluster": each, "broker": "b", **row} for each in ("c", "another") for row in rows]
+        loaded.append(pa.Table.from_pylist(of_clusters, schema=schema))
+
+    names = (TEXT, f"ns%{TEXT}", "kept-group")
+    for table in (tables.GROUPS, tables.CONSUMERS, tables.GROUP_OFFSETS, tables.SUBSCRIPTIONS):
+        put(table, *({"group_name": name} for name in names))
+    traces = [{"group_name": f"_INNER_TRACE_PRODUCER-{name}-CONSUME", "trace_of": name} for name in names]
+    put(tables.PRODUCERS, *traces, {"group_name": TEXT})
+    topics = [(f"%RETRY%{name}", name) for name in names] + [
+        (f"%DLQ%{names[1]}", names[1]),
+        (f"%RETRY%{TEXT}+t", TEXT),
+    ]
+    put(
+        tables.TOPICS,
+        *({"topic": topic, "of_group": group} for topic, group in topics),
+        {"topic": f"ns%{TEXT}"},
+    )
+    put(tables.TOPIC_OFFSETS, *({"topic": topic} for topic, _ in topics), {"topic": f"ns%{TEXT}"})
+    put(tables.OBSERVATIONS, {"requests": [{"code": 203, "answered": 7, "unanswered": [TEXT, "kept-group"]}]})
+
+    expected = 4 * 2 + 3 + 2 * 4 + 1
+    assert erase_from_ops(filled, rule(Kind.GROUP), dry_run=True) == expected
+    assert erase_from_ops(filled, rule(Kind.GROUP)) == expected
+    facts = [table for table in tables.ALL if table.name.startswith("broker_facts.")]
+    left = {table.name: filled.table(table.full_name).where("cluster = 'c'").collect() for table in facts}
+    holding_it = {name: [row for row in rows if TEXT in str(row)] for name, rows in left.items()}
+    assert {name for name, rows in holding_it.items() if rows} == {
+        tables.TOPICS.name,
+        tables.TOPIC_OFFSETS.name,
+    }
+    assert all(row["topic"] == f"ns%{TEXT}" for rows in holding_it.values() for row in rows), (
+        "a topic of that name"
+    )
+    assert all("kept-group" in str(rows) for name, rows in left.items() if name != tables.BROKERS.name)
+    ((request,),) = [row["requests"] for row in left[tables.OBSERVATIONS.name]]
+    assert (request["code"], request["answered"], request["unanswered"]) == (203, 7, ["kept-group"])
+    others = sum(filled.table(table.full_name).where("cluster = 'another'").count() for table in facts)
+    assert others == 4 * 3 + 4 + 2 * 6 + 1
+    assert erase_from_ops(filled, rule(Kind.GROUP), dry_run=True) == 0
+
+
 def test_an_erasure_shows_what_it_will_erase_and_asks(filled, settings, at_terminal, monkeypatch, capfd):
     """Only a yes erases; what is shown is that which is erased, in the key's own text."""
     first, text = next_offset(filled, settings), "order$42[red]"
@@ -398,7 +449,10 @@ def test_an_erasure_shows_what_it_will_erase_and_asks(filled, settings, at_termi
         said = " ".join(capfd.readouterr().err.split())
         assert f"to erase: key {text!r} of cluster 'c'" in said
         assert "messages 2 of lake.raw.trace_messages" in said
-        assert "records 4 in those messages; 4 rows of lake.events.trace_records, 0 of lake.ops" in said
+        assert (
+            "records 4 in those messages; 4 rows of lake.events.trace_records, 0 of lake.ops and lake.broker_facts"
+            in said
+        )
         assert "groups ledger (2), ns%mail (2)" in said
         assert f"stored {begun:%Y-%m-%d %H:%M:%S} to {ended:%Y-%m-%d %H:%M:%S} UTC" in said
         assert "Erase this?" in said

@@ -48,9 +48,9 @@ def test_commands_paths_and_settings_exist(page):
     )
     assert set(named) <= TARGETS
     assert [path for path in PATH.findall(text) if not (PROJECT / path).exists()] == []
-    for section, name in re.findall(r"\bTRACE_([A-Z]+)__([A-Z_]+)", text):
+    for section, name in re.findall(r"\bTRACE_([A-Z_]+?)__([A-Z_]+)", text):
         assert name.lower() in type(getattr(Settings(), section.lower())).model_fields, name
-    schemas = r"\blake\.((?:raw|events|ops|marts)\.[a-z]\w+)"
+    schemas = r"\blake\.((?:raw|events|broker_facts|ops|marts)\.[a-z]\w+)"
     assert {name for name in re.findall(schemas, text) if name not in TABLES} == set()
 
 

@@ -15,6 +15,7 @@ CLIENT = sorted(
     if file.stem != "datasource"
 )
 MODULES = [
+    "spark_jobs.broker_facts.record",
     "spark_jobs.checks.service",
     "spark_jobs.erasure.rules",
     "spark_jobs.ingest.lag",

@@ -1,4 +1,4 @@
-"""A broker of 4.9.7 with the ACL of 4.x, which 5.5.0 no longer has; it registers at a nameserver of 5.5.0."""
+"""A broker of an older release, 4.9.7 with the ACL of 4.x unless another is asked for; it registers at a nameserver of 5.5.0."""
 
 from __future__ import annotations
 
@@ -19,24 +19,33 @@ BROKER = "broker-old"
 
 
 @contextmanager
-def broker_4_9(folder: Path, namesrv: str, plain_acl: str) -> Iterator[str]:
-    """Run it while the block lasts; yields its address. `plain_acl` is the text of its plain_acl.yml.
+def broker_4_9(
+    folder: Path, namesrv: str, plain_acl: str | None, ivy_file: Path = JARS, name: str = BROKER
+) -> Iterator[str]:
+    """Run it while the block lasts; yields its address.
 
     It listens on every address: 4.x has no setting for that.
+
+    Args:
+        folder: its home, empty.
+        namesrv: where it registers.
+        plain_acl: the text of its plain_acl.yml; None for a broker without ACL.
+        ivy_file: the jars of its release.
+        name: of the broker.
     """
     try:
-        classes = jars.fetch(JARS)
+        classes = jars.fetch(ivy_file)
     except SystemExit as error:
-        pytest.skip(f"NO TEST OF THE ACL OF 4.x: {error}")
+        pytest.skip(f"NO TEST OF {ivy_file.parent.name}: {error}")
     for each in ("conf", "tmp"):
         (folder / each).mkdir()
-    (folder / "conf" / "plain_acl.yml").write_text(plain_acl)
+    (folder / "conf" / "plain_acl.yml").write_text(plain_acl or "")
     (folder / "conf" / "logback_broker.xml").write_text("<configuration/>")  # without it, it does not start
     port = ports_of(folder).broker
     address = f"127.0.0.1:{port}"
     conf = {
-        "aclEnable": "true",
-        "brokerName": BROKER,
+        "aclEnable": str(plain_acl is not None).lower(),
+        "brokerName": name,
         "brokerClusterName": "old",
         "brokerIP1": "127.0.0.1",
         "namesrvAddr": namesrv,

@@ -1,0 +1,398 @@
+"""Ask the brokers of a cluster for their facts; reads no table and writes nothing.
+
+A broker that is away, is too old for a request, or refuses it, costs only its own facts: the observation says which
+requests were answered. Only masters are asked: the offsets of a slave may be behind.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from collections.abc import Collection as Names
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import partial
+
+from spark_jobs.broker_facts import parse
+from spark_jobs.broker_facts import requests as rq
+from spark_jobs.broker_facts.asking import BrokerAsker
+from spark_jobs.broker_facts.changes import Found, Key, Row
+from spark_jobs.broker_facts.requests import OF_BROKER, RUNTIME_INFO, Request, Status
+from spark_jobs.lake.tables import (
+    BROKERS,
+    CONSUMERS,
+    GROUP_OFFSETS,
+    GROUPS,
+    PRODUCERS,
+    SUBSCRIPTIONS,
+    TOPIC_OFFSETS,
+    TOPICS,
+)
+from spark_jobs.rocketmq.brokers import MASTER_ID, ClusterConnections
+from spark_jobs.rocketmq.connection import Connection
+from spark_jobs.rocketmq.frames import Frame
+from spark_jobs.rocketmq.requests import NO_PERMISSION
+from spark_jobs.rocketmq.route import Broker
+from spark_jobs.settings import BrokerFacts
+
+_BROKERS_AT_ONCE = 4
+_UNKNOWN = (Status.REFUSED, Status.UNSUPPORTED, Status.TIMED_OUT, Status.FAILED)
+
+
+@dataclass(frozen=True)
+class Collection:
+    """The facts of a cluster at a time.
+
+    Attributes:
+        cluster: the cluster's name in the settings.
+        observed_at: when the collection started, UTC.
+        observations: a row of `observations` per broker, without watermark and run id.
+        found: table name to what was seen.
+        problems: what is unknown and why, a line per broker; without secrets.
+    """
+
+    cluster: str
+    observed_at: datetime
+    observations: list[Row]
+    found: dict[str, Found]
+    problems: list[str]
+
+
+@dataclass
+class _Counts:
+    """What became of the requests of one code."""
+
+    name: str
+    counts: dict[Status, int] = field(default_factory=lambda: dict.fromkeys(Status, 0))
+    unanswered: list[str] = field(default_factory=list)
+    reasons: dict[Status, str] = field(default_factory=dict)  # of the first of each kind
+
+    def add(self, request: Request, status: Status, reason: str = "") -> None:
+        self.counts[status] += 1
+        if status in _UNKNOWN:
+            self.reasons.setdefault(status, reason)
+            if request.entity:
+                self.unanswered.append(request.entity)
+
+    def __str__(self) -> str:
+        """What is unknown, in words; empty if all was answered."""
+        every = sum(self.counts.values())
+        return "; ".join(
+            f"{self.name}: {self.counts[status]} of {every} {status.replace('_', ' ')}{reason and f' ({reason})'}"
+            for status, reason in self.reasons.items()
+        )
+
+
+@dataclass
+class _Answers:
+    """The parsed answers of one broker; None, or missing, where there was none."""
+
+    broker: str
+    version: int | None = None
+    info: parse.RuntimeInfo | None = None
+    config: parse.BrokerConfig | None = None
+    topics: dict[str, parse.Topic] | None = None
+    groups: dict[str, parse.Group] | None = None
+    offsets: dict[tuple[str, str], dict[int, int]] | None = None
+    producers: list[parse.Producer] | None = None
+    queues: dict[str, list[parse.TopicQueue]] = field(default_factory=dict)
+    consumers: dict[str, parse.ConsumerConnection | None] = field(default_factory=dict)  # None: offline
+    requests: dict[int, _Counts] = field(default_factory=dict)
+    problem: str = ""
+
+    def count(self, request: Request, status: Status, reason: str = "") -> None:
+        self.requests.setdefault(request.code, _Counts(request.name)).add(request, status, reason)
+
+
+def collect(
+    connections: ClusterConnections,
+    limits: BrokerFacts,
+    observed_at: datetime,
+    is_erased: Callable[[str], bool] = lambda group: False,
+) -> Collection:
+    """Ask all brokers that are registered at the nameservers.
+
+    Args:
+        connections: to the cluster.
+        limits: of requests in flight and time.
+        observed_at: now, UTC.
+        is_erased: whether nothing may be stored of a group; such groups are not asked for, either.
+
+    Raises:
+        RocketMQError: no nameserver answers, so there are no brokers to ask.
+    """
+    registered = connections.registered_brokers()
+    deadline = time.monotonic() + limits.deadline_seconds
+    ask = partial(_ask_broker, connections, limits=limits, deadline=deadline, is_erased=is_erased)
+    with ThreadPoolExecutor(_BROKERS_AT_ONCE) as pool:
+        answers = list(pool.map(ask, registered))
+    return Collection(
+        cluster=connections.cluster,
+        observed_at=observed_at,
+        observations=[_observation(each, observed_at) for each in answers],
+        found=_found(answers, {broker.name for broker in registered}),
+        problems=[
+            f"cluster {connections.cluster}, broker {each.broker}: {each.problem}"
+            for each in answers
+            if each.problem
+        ],
+    )
+
+
+def _ask_broker(
+    connections: ClusterConnections,
+    broker: Broker,
+    limits: BrokerFacts,
+    deadline: float,
+    is_erased: Callable[[str], bool],
+) -> _Answers:
+    """Ask one broker: what it says of itself, of all, then of each topic and group."""
+    found = _Answers(broker.name)
+    master = dict(broker.addresses).get(MASTER_ID)
+    if master is None:
+        found.problem = "its master is not registered"
+        return found
+
+    def connect() -> Connection:
+        return connections.connect(master)
+
+    own = {broker.name, broker.cluster}
+    with BrokerAsker(connect, limits.requests_in_flight, deadline) as asker:
+        _take(found, asker, [RUNTIME_INFO], own, is_erased)
+        if found.version is None:
+            found.problem = asker.error
+            return found
+        for each in OF_BROKER:
+            if found.version < each.since:
+                found.count(each, Status.UNSUPPORTED, "its release does not have it")
+        supported = [each for each in OF_BROKER if found.version >= each.since]
+        _take(found, asker, supported, own, is_erased)
+        _take(found, asker, _of_each(found), own, is_erased)
+        unknown = [text for counts in found.requests.values() if (text := str(counts))]
+        found.problem = "; ".join([*unknown, *filter(None, [asker.error])])
+    return found
+
+
+def _of_each(found: _Answers) -> list[Request]:
+    """The requests for each topic and group, from another one on each time: a deadline must not cut off the same ones."""
+    topics = [each.topic for each in (found.topics or {}).values() if each.kind != "system"]
+    groups = sorted({*(found.groups or {}), *(group for group, _ in found.offsets or {})})
+    asked = [*map(rq.topic_stats, topics), *map(rq.consumer_connection, groups)]
+    first = int(time.time()) % len(asked) if asked else 0
+    return asked[first:] + asked[:first]
+
+
+def _take(
+    found: _Answers,
+    asker: BrokerAsker,
+    asked: Iterable[Request],
+    own: Names[str],
+    is_erased: Callable[[str], bool],
+) -> None:
+    """Ask, keep what was answered, and count what became of each request."""
+    for request, answer in asker.ask(asked):
+        if isinstance(answer, Status):
+            found.count(request, answer)
+            continue
+        found.version = answer.version
+        status, reason = rq.status(request, answer), ""
+        if status is Status.ANSWERED:
+            try:
+                _keep(found, request, answer.body, own, is_erased)
+            except ValueError as error:
+                status, reason = Status.FAILED, str(error)
+        elif status is Status.ABSENT and request.code == rq.GET_CONSUMER_CONNECTION_LIST:
+            found.consumers[request.entity] = None
+        elif status in (Status.REFUSED, Status.FAILED):
+            reason = _reason(request, answer)
+        found.count(request, status, reason)
+
+
+def _reason(request: Request, answer: Frame) -> str:
+    """The code and the broker's remark, and the permission that may be missing."""
+    remark = " ".join(answer.remark.split(", org.apache.", 1)[0].split())[:200]
+    needs = f"; it needs {request.permission}" if request.permission and answer.code == NO_PERMISSION else ""
+    return f"code {answer.code}: {remark}{needs}"
+
+
+def _keep(
+    found: _Answers, request: Request, body: bytes, own: Names[str], is_erased: Callable[[str], bool]
+) -> None:
+    """Parse an answer; what belongs to an erased group is left out."""
+    if request.code == rq.GET_BROKER_RUNTIME_INFO:
+        found.info = parse.runtime_info(body)
+    elif request.code == rq.GET_BROKER_CONFIG:
+        found.config = parse.broker_config(body)
+    elif request.code == rq.GET_ALL_TOPIC_CONFIG:
+        topics = parse.topics(body, own)
+        found.topics = {
+            each.topic: each for each in topics if not (each.of_group and is_erased(each.of_group))
+        }
+    elif request.code == rq.GET_ALL_SUBSCRIPTIONGROUP_CONFIG:
+        found.groups = {
+            each.group_name: each for each in parse.groups(body) if not is_erased(each.group_name)
+        }
+    elif request.code == rq.GET_ALL_CONSUMER_OFFSET:
+        offsets = parse.consumer_offsets(body)
+        erased = {group for group in {group for group, _ in offsets} if is_erased(group)}
+        found.offsets = {key: queues for key, queues in offsets.items() if key[0] not in erased}
+    elif request.code == rq.GET_ALL_PRODUCER_INFO:
+        found.producers = [
+            each for each in parse.producers(body) if not is_erased(each.trace_of or each.group_name)
+        ]
+    elif request.code == rq.GET_TOPIC_STATS_INFO:
+        found.queues[request.entity] = parse.topic_queues(body)
+    else:
+        found.consumers[request.entity] = parse.consumer_connection(body)
+
+
+def _observation(found: _Answers, observed_at: datetime) -> Row:
+    """A row of `observations`, without cluster, watermark and run id."""
+    info = found.info
+    return {
+        "broker": found.broker,
+        "observed_at": observed_at,
+        "reached": found.version is not None,
+        "version": found.version,
+        "requests": [
+            {
+                "code": code,
+                "name": each.name,
+                **{str(status): count for status, count in each.counts.items()},
+                "unanswered": sorted(each.unanswered),
+            }
+            for code, each in sorted(found.requests.items())
+        ],
+        "commit_log_min_offset": info and info.commit_log_min_offset,
+        "commit_log_max_offset": info and info.commit_log_max_offset,
+        "earliest_message_at": info and info.earliest_message_at,
+        "delay_levels": [
+            dict(zip(("level", "delivered_offset", "max_offset"), each, strict=True))
+            for each in info.delay_levels
+        ]
+        if info
+        else None,
+        "timer_behind_ms": info and info.timer_behind_ms,
+    }
+
+
+def _found(answers: list[_Answers], registered: set[str]) -> dict[str, Found]:
+    """Per table the rows of all brokers, and what is known to be gone."""
+    by_broker = {each.broker: each for each in answers}
+
+    def of(rows: Callable[[_Answers], Iterable[Row]], is_gone: Callable[[_Answers, Key], bool]) -> Found:
+        def gone(key: Key) -> bool:
+            broker = by_broker.get(key[0])
+            return broker is not None and is_gone(broker, key)
+
+        return Found([{"broker": each.broker, **row} for each in answers for row in rows(each)], gone)
+
+    found = {
+        BROKERS: Found(
+            [{"broker": each.broker, **row} for each in answers for row in _broker_rows(each)],
+            lambda key: key[0] not in registered,
+        ),
+        TOPICS: of(lambda a: map(vars, (a.topics or {}).values()), _is_topic_gone),
+        TOPIC_OFFSETS: of(_topic_offset_rows, _is_topic_gone),
+        GROUPS: of(lambda a: map(vars, (a.groups or {}).values()), _is_group_gone),
+        CONSUMERS: of(_consumer_rows, _is_consumer_gone),
+        SUBSCRIPTIONS: of(_subscription_rows, _is_subscription_gone),
+        GROUP_OFFSETS: of(
+            _group_offset_rows, lambda a, key: a.offsets is not None and key[1:] not in a.offsets
+        ),
+        PRODUCERS: of(_producer_rows, lambda a, key: a.producers is not None),
+    }
+    return {table.name: each for table, each in found.items()}
+
+
+def _broker_rows(found: _Answers) -> list[Row]:
+    if found.version is None or found.config is None:
+        return []
+    return [{"version": parse.release(found.version), **vars(found.config)}]
+
+
+def _topic_offset_rows(found: _Answers) -> list[Row]:
+    return [
+        {"topic": topic, "queues": [vars(queue) for queue in queues]}
+        for topic, queues in sorted(found.queues.items())
+    ]
+
+
+def _consumer_rows(found: _Answers) -> list[Row]:
+    return [
+        {
+            "group_name": group,
+            "online": connection is not None,
+            "consume_type": connection and connection.consume_type,
+            "message_model": connection and connection.message_model,
+            "consume_from": connection and connection.consume_from,
+            **vars(connection.clients if connection else parse.Clients((), (), ())),
+        }
+        for group, connection in sorted(found.consumers.items())
+        if connection is not None or _is_known(found, group)
+    ]
+
+
+def _subscription_rows(found: _Answers) -> list[Row]:
+    return [
+        {"group_name": group, **vars(subscription)}
+        for group, connection in sorted(found.consumers.items())
+        if connection is not None
+        for subscription in connection.subscriptions
+    ]
+
+
+def _group_offset_rows(found: _Answers) -> list[Row]:
+    """Consumer offsets beside the broker's; these were asked for later, so a queue with equal ones is consumed."""
+    ends = {(topic, queue.queue_id): queue for topic, queues in found.queues.items() for queue in queues}
+    rows = []
+    for (group, topic), queues in sorted((found.offsets or {}).items()):
+        listed = []
+        for queue_id, offset in queues.items():
+            end = ends.get((topic, queue_id))
+            listed.append(
+                {
+                    "queue_id": queue_id,
+                    "consumer_offset": offset,
+                    "broker_offset": end and end.max_offset,
+                    "last_consumed_at": end.last_stored_at if end and end.max_offset == offset else None,
+                }
+            )
+        rows.append({"group_name": group, "topic": topic, "queues": listed})
+    return rows
+
+
+def _producer_rows(found: _Answers) -> list[Row]:
+    return [
+        {
+            "group_name": each.group_name,
+            "trace_of": each.trace_of,
+            "trace_role": each.trace_role,
+            **vars(each.clients),
+        }
+        for each in found.producers or []
+    ]
+
+
+def _is_topic_gone(found: _Answers, key: Key) -> bool:
+    return found.topics is not None and key[1] not in found.topics
+
+
+def _is_group_gone(found: _Answers, key: Key) -> bool:
+    return found.groups is not None and key[1] not in found.groups
+
+
+def _is_known(found: _Answers, group: str) -> bool:
+    """Whether the broker has a configuration of the group, as far as it said; a deleted group may still have offsets."""
+    return not _is_group_gone(found, (found.broker, group))
+
+
+def _is_consumer_gone(found: _Answers, key: Key) -> bool:
+    """Whether the group was deleted, and no client of it is connected."""
+    return _is_group_gone(found, key) and found.consumers.get(key[1]) is None
+
+
+def _is_subscription_gone(found: _Answers, key: Key) -> bool:
+    """Whether the group is online without this topic, or was deleted. While it is offline its last subscriptions stay."""
+    return found.consumers.get(key[1]) is not None or _is_consumer_gone(found, key)

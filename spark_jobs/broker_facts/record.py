@@ -1,0 +1,67 @@
+"""Ask the brokers of a cluster, and record what they answered: one collection; works without Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from spark_jobs.broker_facts import store
+from spark_jobs.broker_facts.collect import collect
+from spark_jobs.ingest.brokers import options
+from spark_jobs.rocketmq.acl import Credentials
+from spark_jobs.rocketmq.batches import infrequent_garbage_collection
+from spark_jobs.rocketmq.options import Options
+from spark_jobs.settings import Cluster, Settings
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """What a collection added.
+
+    Attributes:
+        rows: table name to the number of rows that were added; tables without any are left out.
+        superseded: another run of the cluster was first, and what was not written yet was dropped.
+        problems: what is unknown and why, a line per broker; without secrets.
+    """
+
+    rows: dict[str, int]
+    superseded: bool
+    problems: list[str]
+
+
+def record(
+    settings: Settings,
+    cluster: Cluster,
+    run_id: str,
+    is_erased: Callable[[str], bool] = lambda group: False,
+    credentials: Credentials | None = None,
+) -> Recorded:
+    """Collect and save the facts of a cluster. The tables must exist (`tables.ensure`).
+
+    Args:
+        settings: of the lake, and the limits.
+        cluster: the cluster to ask.
+        run_id: written to the rows and snapshots.
+        is_erased: whether nothing may be stored of a group.
+        credentials: None for those of `cluster.credentials_env`, if set.
+
+    Raises:
+        RocketMQError: no nameserver answers.
+        CommitFailedException: ten attempts to commit conflicted with other writers.
+        ValueError: a secret or a TLS file is missing.
+    """
+    limits = settings.broker_facts
+    given = options(cluster, settings.extract) | {
+        "topic": cluster.topics[0],  # the options require one; no request names it
+        "timeoutMs": str(max(1, int(limits.timeout_seconds * 1000))),
+    }
+    watermark = store.watermark_of(settings, cluster.name)
+    observed_at = datetime.now(UTC)
+    with (
+        infrequent_garbage_collection()
+    ):  # the offsets of all groups are a hundred thousand objects without cycles
+        with Options.parse(given).client(credentials) as client:
+            collection = collect(client, limits, observed_at, is_erased)
+        saved = store.save(settings, collection, watermark, limits, run_id)
+    return Recorded(saved.rows, saved.superseded, collection.problems)

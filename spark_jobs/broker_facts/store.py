@@ -1,0 +1,179 @@
+"""Write the facts of a collection, without Spark: one commit per table, each a compare-and-set on what was compared with.
+
+The current rows of a cluster are one partition per table (without `valid_to`). A commit replaces that partition and appends the
+rows that ended, so that state and history cannot differ. A writer that loses the race compares again with the new state. The
+tables are committed one after the other, `observations` last: a collection that was killed in between left no row there, and
+the next one adds what is missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyiceberg.catalog import Catalog
+from pyiceberg.io.pyarrow import schema_to_pyarrow
+from pyiceberg.table import Table as IcebergTable
+
+from spark_jobs.broker_facts.changes import FACT_TABLES, Changes, Current, FactTable, Found, Key, Row, changes
+from spark_jobs.broker_facts.collect import Collection
+from spark_jobs.lake.catalog import lake, retry_commit
+from spark_jobs.lake.offsets import RUN_ID, committed_positions, watermarks
+from spark_jobs.lake.tables import OBSERVATIONS, RAW
+from spark_jobs.settings import BrokerFacts, Settings
+
+
+@dataclass(frozen=True)
+class Saved:
+    """What a collection added.
+
+    Attributes:
+        rows: table name to the number of rows that were added; tables without any are left out.
+        superseded: a later collection, or another extraction, was published first; what was not written yet is dropped.
+    """
+
+    rows: dict[str, int]
+    superseded: bool = False
+
+
+def watermark_of(settings: Settings, cluster: str) -> datetime | None:
+    """The cluster's watermark in raw, UTC; None if nothing was extracted."""
+    ms = watermarks(committed_positions(settings, RAW)).get(cluster)
+    return datetime.fromtimestamp(ms / 1000, UTC) if ms is not None else None
+
+
+def save(
+    settings: Settings, collection: Collection, watermark: datetime | None, limits: BrokerFacts, run_id: str
+) -> Saved:
+    """Add what changed. A second collection of the same facts adds a row per broker to `observations` and nothing else.
+
+    Args:
+        settings: where the lake is.
+        collection: what the brokers answered.
+        watermark: `watermark_of` before the brokers were asked.
+        limits: of the rows of offsets.
+        run_id: of the extraction.
+
+    Raises:
+        CommitFailedException: ten attempts conflicted with other writers.
+    """
+    catalog = lake(settings)
+    added: dict[str, int] = {}
+    if _is_superseded(settings, catalog, collection, watermark):
+        return Saved(added, superseded=True)
+    for facts in FACT_TABLES:
+        count = retry_commit()(_save, catalog, facts, collection, limits, run_id)
+        if count:
+            added[facts.table.name] = count
+    rows = [
+        row | {"cluster": collection.cluster, "watermark": watermark, "run_id": run_id}
+        for row in collection.observations
+    ]
+    if not rows or not retry_commit()(_save_observations, settings, catalog, collection, watermark, rows):
+        return Saved(added, superseded=bool(rows))
+    return Saved(added | {OBSERVATIONS.name: len(rows)})
+
+
+def _is_superseded(
+    settings: Settings, catalog: Catalog, collection: Collection, watermark: datetime | None
+) -> bool:
+    """Whether facts that are added now could change what was judged already.
+
+    That is so if another extraction of the cluster has been published since the brokers were asked, or if a collection that
+    asked at the same time or later is complete.
+    """
+    later = f"cluster = '{collection.cluster}' and observed_at >= '{collection.observed_at.isoformat()}'"
+    return (
+        watermark_of(settings, collection.cluster) != watermark
+        or _scan(catalog.load_table(OBSERVATIONS.name), later, ["broker"]).num_rows > 0
+    )
+
+
+def _save_observations(
+    settings: Settings,
+    catalog: Catalog,
+    collection: Collection,
+    watermark: datetime | None,
+    rows: list[Row],
+) -> bool:
+    """Append the observations; return whether they were, in one attempt."""
+    table = catalog.load_table(OBSERVATIONS.name)
+    if _is_superseded(settings, catalog, collection, watermark):
+        return False
+    table.append(_arrow(table, rows), snapshot_properties={RUN_ID: rows[0]["run_id"]})
+    return True
+
+
+def _save(
+    catalog: Catalog, facts: FactTable, collection: Collection, limits: BrokerFacts, run_id: str
+) -> int:
+    """Compare a table with the collection and commit the changes; return the number of rows added, in one attempt."""
+    table = catalog.load_table(facts.table.name)
+    is_current = f"cluster = '{collection.cluster}' and valid_to is null"
+    current = _scan(table, is_current)
+    positions, state = _state(facts, current)
+
+    def rows_of(keys: Iterable[Key]) -> dict[Key, Row]:
+        rows = current.take([positions[key] for key in keys]).to_pylist()
+        return {facts.key_of(row): row for row in rows}
+
+    found = _without_later(collection.found[facts.table.name], state, collection.observed_at)
+    interval = timedelta(minutes=limits.offsets_minutes)
+    done = changes(facts, state, rows_of, found, collection.observed_at, interval, limits.jump_messages)
+    if not done:
+        return 0
+    after = _after(table, current, [positions[key] for key in done.ended], done, collection, run_id)
+    if current.num_rows:
+        table.overwrite(after, overwrite_filter=is_current, snapshot_properties={RUN_ID: run_id})
+    else:
+        table.append(after, snapshot_properties={RUN_ID: run_id})
+    return len(done.added)
+
+
+def _state(facts: FactTable, current: pa.Table) -> tuple[dict[Key, int], dict[Key, Current]]:
+    """Per key the position of its current row, and what is compared."""
+    columns = [current[name].to_pylist() for name in facts.key]
+    keys = list(zip(*columns, strict=True))
+    since = current["valid_from"].combine_chunks().dictionary_encode()  # few times, which are slow to convert
+    times = since.dictionary.to_pylist()
+    known = map(Current, current["digest"].to_pylist(), [times[index] for index in since.indices.to_pylist()])
+    return {key: position for position, key in enumerate(keys)}, dict(zip(keys, known, strict=True))
+
+
+def _without_later(found: Found, state: dict[Key, Current], observed_at: datetime) -> Found:
+    """What was found, without brokers of which a collection that asked later has added rows already."""
+    later = {key[0] for key, known in state.items() if known.valid_from >= observed_at}
+    if not later:
+        return found
+    rows = [row for row in found.rows if row["broker"] not in later]
+    return Found(rows, lambda key: key[0] not in later and found.is_gone(key))
+
+
+def _after(
+    table: IcebergTable,
+    current: pa.Table,
+    ended: list[int],
+    done: Changes,
+    collection: Collection,
+    run_id: str,
+) -> pa.Table:
+    """The new current rows of the cluster, and the rows that ended."""
+    is_ended = pc.is_in(pa.array(range(current.num_rows), pa.int64()), pa.array(ended, pa.int64()))
+    schema = schema_to_pyarrow(table.schema(), include_field_ids=False)
+    ends = pa.array([collection.observed_at], schema.field("valid_to").type)[0]
+    valid_to = pc.if_else(is_ended, ends, pa.scalar(None, ends.type))
+    kept = current.set_column(current.schema.get_field_index("valid_to"), "valid_to", valid_to)
+    same = {"cluster": collection.cluster, "valid_from": collection.observed_at, "run_id": run_id}
+    return pa.concat_tables([kept.cast(schema), _arrow(table, [row | same for row in done.added])])
+
+
+def _scan(table: IcebergTable, rows: str, columns: list[str] | None = None) -> pa.Table:
+    return table.scan(rows, selected_fields=tuple(columns or ("*",))).to_arrow()
+
+
+def _arrow(table: IcebergTable, rows: list[Row]) -> pa.Table:
+    """Rows as Arrow, in the types of the table; a missing column is NULL."""
+    return pa.Table.from_pylist(rows, schema=schema_to_pyarrow(table.schema(), include_field_ids=False))

@@ -1,0 +1,165 @@
+"""The official Java clients and admin tool in a process of their own: consumers that are left running, and the judge.
+
+`python -m tests.broker_facts.clients NAMESRV FOLDER` takes `["method", {arguments}]` lines and answers each with one line.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from deploy import child_process
+from spark_jobs.settings import PROJECT
+from tests.faults.jobs.java_side import JavaSide
+
+SECONDS = 60
+
+
+@contextmanager
+def clients(namesrv: str, folder: Path) -> Iterator[JavaSide]:
+    """The process; a call raises AssertionError with what went wrong there."""
+    folder.mkdir(parents=True, exist_ok=True)
+    log = folder / "clients.log"
+    with log.open("w") as errors:
+        process = child_process.spawn(
+            [sys.executable, "-m", "tests.broker_facts.clients", namesrv, str(folder)],
+            env={**os.environ, "PYTHONPATH": str(PROJECT)},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+        )
+    try:
+        yield JavaSide(process, log)
+    finally:
+        child_process.end(process, 1.0)
+
+
+class Commands:
+    def __init__(self, namesrv: str, tool: Any):
+        self._namesrv, self._tool = namesrv, tool
+        self._consumers: dict[str, tuple[Any, Counter[tuple[str, int]]]] = {}
+        self._producer: Any = None
+
+    def make_topic(self, topic: str, address: str, queues: int) -> None:
+        from sandbox.java_client import java_class
+
+        config = java_class("common.TopicConfig")(topic, queues, queues, 6)
+        self._tool.createAndUpdateTopicConfig(address, config)
+
+    def send(self, topic: str, broker: str, tag: str, queues: int, count: int) -> int:
+        """Send `count` messages, with the property `number`, to the queues in turn."""
+        from sandbox.java_client import java_class, message
+
+        if self._producer is None:
+            self._producer = java_class("client.producer.DefaultMQProducer")("facts-producer")
+            self._producer.setNamesrvAddr(self._namesrv)
+            self._producer.setSendMsgTimeout(30_000)
+            self._producer.start()
+        target = java_class("common.message.MessageQueue")
+        for number in range(count):
+            sent = message(topic, "body", tags=tag, properties={"number": str(number)})
+            self._producer.send(sent, target(topic, broker, number % queues))
+        return count
+
+    def consume(
+        self,
+        group: str,
+        tags: dict[str, str],
+        sql: dict[str, str] | None = None,
+        broadcast: bool = False,
+    ) -> None:
+        """Start a push consumer: topic to tag expression, and topic to SQL condition."""
+        import jpype
+
+        from sandbox.java_client import java_class
+
+        consumer = java_class("client.consumer.DefaultMQPushConsumer")(group)
+        consumer.setNamesrvAddr(self._namesrv)
+        consumer.setInstanceName(f"client-{time.monotonic_ns()}")
+        consumer.setPersistConsumerOffsetInterval(500)
+        consumer.setConsumeFromWhere(java_class("common.consumer.ConsumeFromWhere").CONSUME_FROM_FIRST_OFFSET)
+        if broadcast:
+            consumer.setMessageModel(java_class("remoting.protocol.heartbeat.MessageModel").BROADCASTING)
+        for topic, expression in tags.items():
+            consumer.subscribe(topic, expression)
+        for topic, condition in (sql or {}).items():
+            consumer.subscribe(topic, java_class("client.consumer.MessageSelector").bySql(condition))
+        seen: Counter[tuple[str, int]] = Counter()
+        lock = threading.Lock()
+        status = java_class("client.consumer.listener.ConsumeConcurrentlyStatus")
+
+        @jpype.JImplements("org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently")
+        class Listener:
+            @jpype.JOverride
+            def consumeMessage(self, messages: Any, context: Any) -> Any:  # noqa: N802
+                with lock:
+                    for each in messages:
+                        seen[str(each.getTopic()), int(each.getQueueId())] += 1
+                return status.CONSUME_SUCCESS
+
+        consumer.setMessageListener(Listener())
+        consumer.start()
+        self._consumers[group] = consumer, seen
+
+    def wait_for(self, group: str, count: int) -> dict[str, int]:
+        """Until the group has consumed so many messages; how many of each `topic/queue`."""
+        until = time.monotonic() + SECONDS
+        seen = self._consumers[group][1]
+        while seen.total() < count:
+            assert time.monotonic() < until, f"{group} has consumed {seen.total()} of {count}"
+            time.sleep(0.05)
+        return {f"{topic}/{queue}": each for (topic, queue), each in sorted(seen.items())}
+
+    def stop(self, group: str) -> None:
+        """Shut the consumer down: it commits its offsets and signs off."""
+        self._consumers.pop(group)[0].shutdown()
+
+    def progress(self, group: str) -> dict[str, list[int]]:
+        """By the admin tool: `topic/queue` to broker offset and consumer offset."""
+        table = self._tool.examineConsumeStats(group).getOffsetTable()
+        return {
+            f"{queue.getTopic()}/{queue.getQueueId()}": [
+                int(table.get(queue).getBrokerOffset()),
+                int(table.get(queue).getConsumerOffset()),
+            ]
+            for queue in table.keySet()
+        }
+
+    def names(self, address: str) -> list[list[str]]:
+        """All topics and all groups that a broker knows, by the admin tool."""
+        topics = self._tool.getAllTopicConfig(address, 10_000).getTopicConfigTable().keySet()
+        groups = self._tool.getAllSubscriptionGroup(address, 10_000).getSubscriptionGroupTable().keySet()
+        return [sorted(map(str, topics)), sorted(map(str, groups))]
+
+
+def main() -> None:
+    from sandbox import admin, java_client
+
+    namesrv, folder = sys.argv[1:]
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what the Java client prints is not part of an answer
+    java_client.start_jvm(Path(folder))
+    with admin.connected(namesrv) as tool:
+        commands = Commands(namesrv, tool)
+        for line in sys.stdin:
+            method, arguments = json.loads(line)
+            try:
+                answer = [getattr(commands, method)(**arguments), None]
+            except Exception as error:
+                answer = [None, f"{type(error).__name__}: {error}"]
+            print(json.dumps(answer), file=answers, flush=True)
+    os._exit(0)  # the JVM's own threads would keep the process
+
+
+if __name__ == "__main__":
+    main()
