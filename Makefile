@@ -240,11 +240,15 @@ lint: setup ## run ruff, format, types, SQL style, dashboards against the dbt pr
 # ---- measure ------------------------------------------------------------------------------------
 
 .PHONY: bench
-bench: bench-extract bench-decode bench-merge bench-models bench-lookup bench-dashboards ## run all benchmarks
+bench: bench-extract bench-facts bench-decode bench-merge bench-models bench-lookup bench-dashboards ## run all benchmarks
 
 .PHONY: bench-extract
 bench-extract: setup ## compare our client with the official Java client and the PyPI wheel, on a real broker
 	@$(RUN) benchmarks.extract
+
+.PHONY: bench-facts
+bench-facts: setup ## measure what the facts of the brokers cost, with 200 groups and 50 topics of 16 queues, beside an extraction
+	@$(RUN) benchmarks.facts
 
 .PHONY: bench-decode
 bench-decode: setup ## compare our decoder with DuckDB's plain split and a decoder in plain Python

@@ -1,0 +1,1 @@
+"""What the facts of the brokers cost, beside an extraction."""
