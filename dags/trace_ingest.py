@@ -1,7 +1,8 @@
 """Read new messages of the trace topics, decode them, and publish them as `lake.events.trace_records`.
 
-**Makes** rows of `lake.raw.trace_messages` (one Spark job per cluster) and of `lake.events.trace_records` (one merge for all
-clusters), and checks both. New records update the Asset `lake.events.trace_records`, which starts `trace_marts`.
+**Makes** rows of `lake.broker_facts.*` and `lake.raw.trace_messages` (one Spark job per cluster) and of
+`lake.events.trace_records` (one merge for all clusters), and checks raw and events. New records update the Asset
+`lake.events.trace_records`, which starts `trace_marts`.
 
 **Fails** if a broker or nameserver is unreachable or rejects the credentials, if a topic was deleted and recreated, or if a
 queue cannot be read to its end. The other queues and clusters are still read; the run is marked as failed, and the next run

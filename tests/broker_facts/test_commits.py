@@ -10,7 +10,7 @@ import threading
 from collections import Counter
 from contextlib import suppress
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
 import pytest
@@ -25,7 +25,8 @@ from spark_jobs.erasure.rules import Kind, Rule, digest, is_group_erased
 from spark_jobs.jobs import extract
 from spark_jobs.lake import catalog
 from spark_jobs.lake.offsets import OFFSETS, Position, Queue, to_json
-from spark_jobs.lake.tables import OBSERVATIONS, RAW, TOPICS
+from spark_jobs.lake.tables import OBSERVATIONS, RAW, TOPIC_OFFSETS, TOPICS
+from spark_jobs.maintenance.table import maintain_table
 from spark_jobs.settings import PROJECT, BrokerFacts
 from tests.broker_facts.conftest import World
 from tests.faults.jobs.killing import Crash
@@ -180,6 +181,40 @@ def test_an_earlier_collection_that_comes_late_changes_nothing(
         assert world.record().superseded
     assert world.everything() == before
     assert len(world.rows(OBSERVATIONS)) == 1
+
+
+def test_maintenance_keeps_what_is_current_however_old(
+    world: World, spark, broker: Sandbox, java, monkeypatch
+):
+    """Rows that ended before the retention are dropped; compaction and retention leave the state of the next collection."""
+    real = recording.collect
+
+    def days_ago(days: int) -> None:
+        def earlier(client, limits, observed_at, is_erased):
+            return real(client, limits, observed_at - timedelta(days=days), is_erased)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(recording, "collect", earlier)
+            world.record(f"{days} days ago")
+
+    java("make_topic", topic="ageing", address=broker.broker_address, queues=1)
+    for days in (500, 450, 420, 300):
+        days_ago(days)
+        java("send", topic="ageing", broker=broker.broker_name, tag="a", queues=1, count=1)
+    world.record("today")
+    ends = [row["run_id"] for row in world.rows(TOPIC_OFFSETS, current=False, topic="ageing")]
+    assert ends == ["500 days ago", "450 days ago", "420 days ago", "300 days ago", "today"]
+    before = world.rows(TOPICS)
+    for table in (TOPICS, TOPIC_OFFSETS, OBSERVATIONS):
+        policy = world.settings.table_policy(table.name)
+        maintain_table(spark, world.settings, table.name, policy, datetime.now(UTC), "maintenance")
+    ends = [row["run_id"] for row in world.rows(TOPIC_OFFSETS, current=False, topic="ageing")]
+    assert ends == ["420 days ago", "300 days ago", "today"]
+    assert len(world.rows(OBSERVATIONS)) == 2
+    assert world.rows(TOPICS) == before
+    assert "500 days ago" in {row["run_id"] for row in before}
+    assert world.record("after").rows == {OBSERVATIONS.name: 1}
+    assert_each_fact_once(world)
 
 
 def test_nothing_is_stored_of_an_erased_group(world: World, broker: Sandbox, java):
