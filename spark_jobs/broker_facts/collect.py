@@ -98,6 +98,7 @@ class _Answers:
     producers: list[parse.Producer] | None = None
     queues: dict[str, list[parse.TopicQueue]] = field(default_factory=dict)
     consumers: dict[str, parse.ConsumerConnection | None] = field(default_factory=dict)  # None: offline
+    partial: list[Request] = field(default_factory=list)  # answered with the first page only
     requests: dict[int, _Counts] = field(default_factory=dict)
     problem: str = ""
 
@@ -168,6 +169,7 @@ def _ask_broker(
                 found.count(each, Status.UNSUPPORTED, "its release does not have it")
         supported = [each for each in OF_BROKER if found.version >= each.since]
         _take(found, asker, supported, own, is_erased)
+        _take(found, asker, map(rq.without_pages, found.partial), own, is_erased)
         _take(found, asker, _of_each(found), own, is_erased)
         unknown = [text for counts in found.requests.values() if (text := str(counts))]
         found.problem = "; ".join([*unknown, *filter(None, [asker.error])])
@@ -199,7 +201,7 @@ def _take(
         status, reason = rq.status(request, answer), ""
         if status is Status.ANSWERED:
             try:
-                _keep(found, request, answer.body, own, is_erased)
+                _keep(found, request, answer, own, is_erased)
             except ValueError as error:
                 status, reason = Status.FAILED, str(error)
         elif status is Status.ABSENT and request.code == rq.GET_CONSUMER_CONNECTION_LIST:
@@ -217,22 +219,28 @@ def _reason(request: Request, answer: Frame) -> str:
 
 
 def _keep(
-    found: _Answers, request: Request, body: bytes, own: Names[str], is_erased: Callable[[str], bool]
+    found: _Answers, request: Request, answer: Frame, own: Names[str], is_erased: Callable[[str], bool]
 ) -> None:
     """Parse an answer; what belongs to an erased group is left out."""
+    body = answer.body
     if request.code == rq.GET_BROKER_RUNTIME_INFO:
         found.info = parse.runtime_info(body)
     elif request.code == rq.GET_BROKER_CONFIG:
         found.config = parse.broker_config(body)
     elif request.code == rq.GET_ALL_TOPIC_CONFIG:
         topics = parse.topics(body, own)
-        found.topics = {
-            each.topic: each for each in topics if not (each.of_group and is_erased(each.of_group))
-        }
+        if rq.is_partial(request, answer, len(topics)):
+            found.partial.append(request)
+        else:
+            found.topics = {
+                each.topic: each for each in topics if not (each.of_group and is_erased(each.of_group))
+            }
     elif request.code == rq.GET_ALL_SUBSCRIPTIONGROUP_CONFIG:
-        found.groups = {
-            each.group_name: each for each in parse.groups(body) if not is_erased(each.group_name)
-        }
+        groups = parse.groups(body)
+        if rq.is_partial(request, answer, len(groups)):
+            found.partial.append(request)
+        else:
+            found.groups = {each.group_name: each for each in groups if not is_erased(each.group_name)}
     elif request.code == rq.GET_ALL_CONSUMER_OFFSET:
         offsets = parse.consumer_offsets(body)
         erased = {group for group in {group for group, _ in offsets} if is_erased(group)}

@@ -6,7 +6,7 @@ used: 352 (GET_SUBSCRIPTIONGROUP_CONFIG), which creates a group that the broker 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from spark_jobs.rocketmq.frames import Frame
@@ -60,12 +60,22 @@ class Request:
     since: int = 0
 
 
+# Brokers of 5.5.0 return such lists in pages, and log an error with its stack if a signed request names none; earlier ones
+# ignore the fields and return everything. Asked without the fields, all of them do. A broker caps a page at 2000.
+_PAGE = "2000"
+_TOTALS = {GET_ALL_TOPIC_CONFIG: "totalTopicNum", GET_ALL_SUBSCRIPTIONGROUP_CONFIG: "totalGroupNum"}
+
 RUNTIME_INFO = Request(GET_BROKER_RUNTIME_INFO, "GET_BROKER_RUNTIME_INFO")
 # The consumer offsets come before the offsets of the topics: these only rise, so a max offset is never below.
 OF_BROKER = (
     Request(GET_ALL_CONSUMER_OFFSET, "GET_ALL_CONSUMER_OFFSET"),
-    Request(GET_ALL_SUBSCRIPTIONGROUP_CONFIG, "GET_ALL_SUBSCRIPTIONGROUP_CONFIG"),
-    Request(GET_ALL_TOPIC_CONFIG, "GET_ALL_TOPIC_CONFIG"),
+    Request(
+        GET_ALL_SUBSCRIPTIONGROUP_CONFIG,
+        "GET_ALL_SUBSCRIPTIONGROUP_CONFIG",
+        # The ACL of 5.5.0 takes the response header for the request header, and misses totalGroupNum.
+        fields={"groupSeq": "0", "maxGroupNum": _PAGE, "totalGroupNum": "0"},
+    ),
+    Request(GET_ALL_TOPIC_CONFIG, "GET_ALL_TOPIC_CONFIG", fields={"topicSeq": "0", "maxTopicNum": _PAGE}),
     Request(GET_BROKER_CONFIG, "GET_BROKER_CONFIG"),
     Request(GET_ALL_PRODUCER_INFO, "GET_ALL_PRODUCER_INFO", "Cluster: Get", since=V4_9_4),
 )
@@ -81,6 +91,17 @@ def consumer_connection(group: str) -> Request:
     fields = {"consumerGroup": group}
     name = "GET_CONSUMER_CONNECTION_LIST"
     return Request(GET_CONSUMER_CONNECTION_LIST, name, "Group: Get", fields, group)
+
+
+def is_partial(request: Request, frame: Frame, count: int) -> bool:
+    """Whether the `count` entries of an answer are only its first page: ask again with `without_pages`."""
+    total = frame.fields.get(_TOTALS.get(request.code, ""), "")
+    return bool(request.fields) and total.isdecimal() and int(total) > count
+
+
+def without_pages(request: Request) -> Request:
+    """The same request for everything at once."""
+    return replace(request, fields={})
 
 
 def status(request: Request, frame: Frame) -> Status:

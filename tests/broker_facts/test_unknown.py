@@ -6,12 +6,15 @@ import os
 import signal
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
 
 from sandbox.broker import TRACE_TOPIC, Sandbox, rocketmq
+from spark_jobs.broker_facts import collect as collecting
 from spark_jobs.broker_facts.collect import Collection, collect
+from spark_jobs.broker_facts.requests import OF_BROKER
 from spark_jobs.lake.tables import (
     BROKERS,
     CONSUMERS,
@@ -81,6 +84,11 @@ def test_who_may_everything_is_answered_everything(guarded: Sandbox, credentials
     assert rows(found, CONSUMERS, guarded.broker_name)
     assert rows(found, BROKERS, guarded.broker_name)
     assert credentials.secret_key not in repr(found)
+    logs = [file.read_text(errors="replace") for file in (guarded.folder / "logs").rglob("*.log")]
+    assert logs
+    assert not any("Failed field" in text for text in logs), (
+        "an error in the broker's log for each collection"
+    )
 
 
 def test_a_refused_permission_makes_its_facts_unknown_and_no_others(guarded: Sandbox):
@@ -144,6 +152,19 @@ def test_a_request_that_an_old_broker_does_not_know_is_not_sent(old: str):
     assert all(row["orderly"] is None for row in rows(found, GROUPS, "broker-oldest"))
     assert {row["online"] for row in rows(found, CONSUMERS, "broker-oldest")} == {False}
     assert not found.found[PRODUCERS.name].is_gone(("broker-oldest", "any"))
+
+
+def test_lists_of_more_than_a_page_are_complete(broker: Sandbox, monkeypatch: pytest.MonkeyPatch):
+    at_once = asked(broker.namesrv)
+    fields = {21: {"topicSeq": "0", "maxTopicNum": "3"}, 201: {"groupSeq": "0", "maxGroupNum": "2"}}
+    small = [replace(each, fields=fields.get(each.code, {})) for each in OF_BROKER]
+    monkeypatch.setattr(collecting, "OF_BROKER", small)
+    found = asked(broker.namesrv)
+    counts = {each["code"]: each["answered"] for each in observation(found, broker.broker_name)["requests"]}
+    assert (counts[21], counts[201], counts[43]) == (2, 2, 1)
+    for table in (TOPICS, GROUPS):
+        assert rows(found, table, broker.broker_name) == rows(at_once, table, broker.broker_name)
+        assert len(rows(found, table, broker.broker_name)) > 3
 
 
 def test_a_broker_that_does_not_answer_in_time_keeps_its_facts(world: World, broker: Sandbox):
