@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from deploy import child_process
+from sandbox import registration
 from spark_jobs.settings import PROJECT
 from tests.faults.jobs.java_side import JavaSide
 
@@ -55,6 +56,10 @@ class Commands:
 
         config = java_class("common.TopicConfig")(topic, queues, queues, 6)
         self._tool.createAndUpdateTopicConfig(address, config)
+        until = time.monotonic() + SECONDS
+        while not registration.serves(self._namesrv, topic, address):  # a client asks again only after 30 s
+            assert time.monotonic() < until, f"{topic} is not in the route"
+            time.sleep(0.05)
 
     def send(self, topic: str, broker: str, tag: str, queues: int, count: int) -> int:
         """Send `count` messages, with the property `number`, to the queues in turn."""
@@ -119,6 +124,16 @@ class Commands:
             assert time.monotonic() < until, f"{group} has consumed {seen.total()} of {count}"
             time.sleep(0.05)
         return {f"{topic}/{queue}": each for (topic, queue), each in sorted(seen.items())}
+
+    def wait_until_committed(self, group: str, queues: int) -> None:
+        """Until the group has committed the ends of so many queues: a running consumer does so after 10 s for the first time."""
+        until = time.monotonic() + SECONDS
+        while True:
+            ends = [each for name, each in self.progress(group).items() if "%RETRY%" not in name]
+            if len(ends) == queues and all(broker == consumer for broker, consumer in ends):
+                return
+            assert time.monotonic() < until, f"{group} has committed {ends}"
+            time.sleep(0.2)
 
     def stop(self, group: str) -> None:
         """Shut the consumer down: it commits its offsets and signs off."""

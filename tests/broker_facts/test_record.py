@@ -52,6 +52,8 @@ def traffic(broker, java):
             "stopped": 40,
         }.items()
     }
+    for group, topics in {"by-tag": 1, "by-sql": 1, "everything": 2, "stopped": 1}.items():
+        java("wait_until_committed", group=group, queues=topics * QUEUES)
     yield seen
     for group in ("by-tag", "by-sql", "everything", "broadcast"):
         java("stop", group=group)
