@@ -29,7 +29,7 @@ from spark_jobs.lake.tables import (
     TOPIC_OFFSETS,
     TOPICS,
 )
-from spark_jobs.rocketmq.brokers import MASTER_ID, ClusterConnections
+from spark_jobs.rocketmq.cluster_connections import MASTER_ID, ClusterConnections
 from spark_jobs.rocketmq.connection import Connection
 from spark_jobs.rocketmq.frames import Frame
 from spark_jobs.rocketmq.requests import NO_PERMISSION

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 from spark_jobs.broker_facts import store
 from spark_jobs.broker_facts.collect import collect
-from spark_jobs.ingest.brokers import options
+from spark_jobs.ingest.topic_source import options
 from spark_jobs.rocketmq.acl import Credentials
 from spark_jobs.rocketmq.batches import infrequent_garbage_collection
 from spark_jobs.rocketmq.options import Options
