@@ -1,5 +1,6 @@
 -- One row per identifier and hour in which records with it exist: (identifier_hash, hour). The look-up of a message reads only
--- the files of these hours; of the index itself it opens one bucket, and decodes one small row group of each day. An identifier is a message id, a broker's id, a transaction id or a user key.
+-- the files of these hours; of the index itself it opens one bucket, and decodes one small row group of each day. An identifier
+-- is a message id, a broker's id, a transaction id or a user key.
 {{ config(
   materialized='audited_table',
   contract={'enforced': true},
