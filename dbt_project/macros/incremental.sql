@@ -70,7 +70,7 @@
 
 {# A condition on a record: it was stored in an hour of the set. #}
 {% macro is_stored_in_hours_of(set) -%}
-  {% if is_incremental_run() %}({{ is_in_ranges('store_time', hour_ranges(set)) }}){% else %}true{% endif %}
+  {% if is_incremental_run() %}{{ is_in_ranges('store_time', hour_ranges(set)) }}{% else %}true{% endif %}
 {%- endmacro %}
 
 {# A condition on a row with `cluster`: its message belongs to the set. A full refresh computes all messages but the kept ones. #}
@@ -115,10 +115,11 @@
   {%- else %}false{% endif -%}
 {%- endmacro %}
 
-{# A condition: the column is in one of the ranges [from, to). #}
+{# A condition: the column is in one of the ranges [from, to).
+   Not `(false)`: Spark reads `from t where (false)` as the alias `where` with one column. #}
 {% macro is_in_ranges(column, ranges) -%}
   {%- for from_time, to_time in ranges -%}
-  ({{ column }} >= timestamp '{{ from_time }}' and {{ column }} < timestamp '{{ to_time }}'){{ ' or ' if not loop.last }}
+  {{ '(' if loop.first }}({{ column }} >= timestamp '{{ from_time }}' and {{ column }} < timestamp '{{ to_time }}'){{ ')' if loop.last else ' or ' }}
   {%- else %}false
   {%- endfor -%}
 {%- endmacro %}

@@ -56,7 +56,8 @@ _TYPES = {
 }
 _MODELS = [
     *(f"marts.{name}" for name in ("fct_messages", "fct_sends", "fct_consume_attempts", "fct_deliveries")),
-    *(f"marts.{name}" for name in ("orphaned_messages", "dim_topics", "dim_consumer_groups", "clock_skew")),
+    *(f"marts.{name}" for name in ("fct_transactions", "orphaned_messages", "clock_skew")),
+    *(f"marts.{name}" for name in ("dim_topics", "dim_consumer_groups")),
     *(f"marts.{name}" for name in ("send_latency", "queue_wait", "consume_latency", "end_to_end_latency")),
     *("marts.invalid_records", "intermediate.int_identifier_hours"),
 ]
