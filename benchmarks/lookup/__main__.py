@@ -46,7 +46,7 @@ def main() -> int:
 
 def _race(_: Path) -> dict[str, float]:
     lanes = race.race(lakes.built(_console), _console)
-    many, few = (lanes[records].ms for records in (lakes.MANY, lakes.FEW))
+    many, few = lanes[race.MANY].ms, lanes[race.FEW].ms
     return {
         "lookup_p95_ms": race.p95(many),
         "lookup_20m_vs_2m": statistics.median(many) / statistics.median(few),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from spark_jobs.lookup.identifiers import spellings
-from spark_jobs.lookup.reader import HOUR, Reader, Row, Source
+from spark_jobs.lookup.reader import Reader, Row, Source
 
 LIMIT = 100
 """Messages that are listed; the number of all is given beside them."""
@@ -125,7 +125,7 @@ def _facts(reader: Reader, hours: list[datetime], of_send: str, of_attempt: str)
 
 def _events(reader: Reader, hours: list[datetime], of_record: str) -> Source:
     """Messages by their records. Ids and topics are those of the macros named_msg_ids and without_prefixes of dbt."""
-    events, files = reader.source("events.trace_records", hours)
+    events, parameters = reader.events(hours)
     sql = f"""
         select msg_id, topic, seen_at from (
           select
@@ -138,10 +138,10 @@ def _events(reader: Reader, hours: list[datetime], of_record: str) -> Source:
             regexp_replace(nullif(nullif(topic, 'null'), ''), '^(%RETRY%|%DLQ%)?([^%]+%)?', '') as topic,
             store_time as seen_at
           from {events}
-          where cluster = $cluster and store_time >= $stored_since and store_time < $stored_before and {of_record}
+          where cluster = $cluster and {of_record}
         )
         where msg_id != ''"""
-    return sql, files | {"stored_since": min(hours), "stored_before": max(hours) + HOUR}
+    return sql, parameters
 
 
 def _newest(reader: Reader, cluster: str, text: str, source: Source) -> list[Row]:

@@ -9,7 +9,7 @@ from spark_jobs.lookup import wording
 from spark_jobs.lookup.doubts import doubts
 from spark_jobs.lookup.lanes import lanes_of
 from spark_jobs.lookup.life import Absent, Life, Step, Summary
-from spark_jobs.lookup.reader import HOUR, Reader, Row
+from spark_jobs.lookup.reader import Reader, Row
 from spark_jobs.lookup.records import anchor
 from spark_jobs.lookup.usual import Percentiles
 
@@ -125,14 +125,12 @@ def _decisions(reader: Reader, cluster: str, msg_id: str, hours: list[datetime])
     """The decisions on a transaction and the recalls; of a record that was stored twice, one."""
     if not hours:
         return []
-    rows = reader.rows(
-        "events.trace_records",
-        hours,
-        f"{_OF_MESSAGE} and record_type in ('EndTransaction', 'Recall') and store_time >= $since and store_time < $before",
+    events, parameters = reader.events(hours)
+    rows = reader.query(
+        f"select * from {events} where {_OF_MESSAGE} and record_type in ('EndTransaction', 'Recall')",
         cluster=cluster,
         msg_id=msg_id,
-        since=hours[0],
-        before=hours[-1] + HOUR,
+        **parameters,
     )
     found = []
     for row in rows:

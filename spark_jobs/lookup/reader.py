@@ -20,6 +20,7 @@ Row = dict[str, Any]
 Source = tuple[str, dict[str, object]]
 """A relation for `from`, and its named parameters."""
 
+EVENTS = "events.trace_records"
 INDEX = "intermediate.int_identifier_hours"
 HOUR = timedelta(hours=1)
 # A web server reads too; what needs more is written to a temporary file.
@@ -137,12 +138,21 @@ class Reader:
         constants = ", ".join(f"timestamp '{hour}'" for hour in hours)
         return f"(select * from {table} where hour in ({constants}))", {}
 
-    def _files(self, table: str, paths: list[str]) -> Source:
+    def events(self, hours: Collection[datetime]) -> Source:
+        """The events stored from the first of these hours to the end of the last one, as in `source`."""
+        paths = self._paths(hours).get(EVENTS, [])
+        source, parameters = self._files(EVENTS, paths, "$stored_from", "$stored_before")
+        if paths:
+            parameters |= {"stored_from": min(hours), "stored_before": max(hours) + HOUR}
+        return source, parameters
+
+    def _files(self, table: str, paths: list[str], *time_range: str) -> Source:
         """The rows of some files of a table that is read in place."""
         self.paths_read.update(paths)
         if not paths:
             return f"(from {table} limit 0)", {}
-        return f"{files_function(table)}(${_name(table)})", {_name(table): paths}
+        arguments = ", ".join((f"${_name(table)}", *time_range))
+        return f"{files_function(table)}({arguments})", {_name(table): paths}
 
     def _paths(self, hours: Collection[datetime] | Span | None) -> dict[str, list[str]]:
         """The files with rows of these hours, by table."""

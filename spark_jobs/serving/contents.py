@@ -12,12 +12,15 @@ from spark_jobs.serving import files
 from spark_jobs.settings import Settings
 
 # Of the tables `serving.*`; a file of another format is not reused.
-FORMAT = "3"
+FORMAT = "4"
 _REMEDY = "the next run of the marts writes a new file"
 
 
 def files_function(table: str) -> str:
-    """The table function that reads files of a table (name without the catalog); its argument is a list of paths."""
+    """The table function that reads files of a table (name without the catalog).
+
+    Its arguments are a list of paths and, for a table with partitions by time, optionally a range of time.
+    """
     return f'serving."{table} files"'
 
 

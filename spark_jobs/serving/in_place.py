@@ -2,7 +2,8 @@
 
 A view names its files, so it shows one snapshot. It is a union of views by month of the partition: a publication
 replaces only the views of the months that changed, and a query with a range of time opens only the files of its months.
-A table function reads some of the files: `serving."marts.fct_sends files"(paths)`, with paths of `serving.files`.
+A table function reads some of the files, `serving."marts.fct_sends files"(paths)`, with paths of `serving.files`; with a
+range of time, `(paths, first, before)`, it reads only the rows whose partition column is in [first, before).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import duckdb
 from pyiceberg.manifest import DataFile
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
+from pyiceberg.types import TimestamptzType
 
 from spark_jobs.serving.contents import files_function
 from spark_jobs.serving.parquet import local_path, no_rows, rows_of, text_list
@@ -131,7 +133,7 @@ def _replace_month(connection: duckdb.DuckDBPyConnection, table: Table, month: s
     rows = rows_of(table, text_list(path for (path,) in found))
     if month != _NO_MONTH:
         # The planner skips the view of a month that a query excludes.
-        column = table.schema().find_column_name(table.spec().fields[0].source_id)
+        column = _time_column(table)
         start = f"date '{month.replace('_', '-')}-01'"
         rows = f"select * from ({rows}) where {column} >= {start} and {column} < {start} + interval 1 month"
     connection.execute(f"create or replace view {_view(name, month)} as {rows}")
@@ -141,6 +143,17 @@ def _replace_union(connection: duckdb.DuckDBPyConnection, table: Table) -> None:
     name = ".".join(table.name())
     months = [f"select * from {_view(name, month)}" for (month,) in _months(connection, name)]
     connection.execute(f"create or replace view {name} as {' union all '.join(months) or no_rows(table)}")
-    connection.execute(
-        f"create or replace macro {files_function(name)}(paths) as table {rows_of(table, 'paths')}"
-    )
+    function = f"create or replace macro {files_function(name)}(paths) as table ({rows_of(table, 'paths')})"
+    if column := _time_column(table):
+        in_range = f"{column} >= first::timestamp at time zone 'UTC' and {column} < before::timestamp at time zone 'UTC'"
+        function += f", (paths, first, before) as table ({rows_of(table, 'paths', where=in_range)})"
+    connection.execute(function)
+
+
+def _time_column(table: Table) -> str | None:
+    """The column by whose hour or day the table is partitioned, if it is."""
+    for partition in table.spec().fields[:1]:
+        column = table.schema().find_field(partition.source_id)
+        if isinstance(column.field_type, TimestamptzType):
+            return column.name
+    return None

@@ -57,6 +57,23 @@ def test_hashes_are_those_of_spark(marts):
     assert {row.text: row.hash for row in in_spark} == {t: identifier_hash(CLUSTER, t) for t in texts}
 
 
+def test_events_of_hours_are_those_stored_in_them(reader):
+    ((first, last),) = [tuple(row.values()) for row in reader.query(_HOURS_WITH_EVENTS)]
+    assert first < last
+    for hours in ([first], [last], [first, last], []):
+        source, parameters = reader.events(hours)
+        found = reader.query(f"select count(*) as records from {source}", **parameters)
+        stored = "store_time >= $first and store_time < $last + interval 1 hour" if hours else "false"
+        bounds = {"first": hours[0], "last": hours[-1]} if hours else {}
+        assert found == reader.query(
+            f"select count(*) as records from events.trace_records where {stored}", **bounds
+        )
+
+
+_HOURS_WITH_EVENTS = """
+  select min(date_trunc('hour', store_time)) as first, max(date_trunc('hour', store_time)) as last from events.trace_records"""
+
+
 def test_a_consumed_message(life_of):
     found = life_of("ok")
     assert [(m.topic, m.state, m.published_at) for m in found.messages] == [("orders", "consumed", at(HOUR))]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import yaml
-from pyiceberg.transforms import IdentityTransform
+from pyiceberg.transforms import DayTransform, IdentityTransform
 
 from spark_jobs.lake import tables
 from spark_jobs.lookup.identifiers import identifier_hash
@@ -62,6 +62,7 @@ _MODELS = [
     *("marts.invalid_records", "intermediate.int_identifier_hours"),
 ]
 FACTS = [name for name in _MODELS if name.startswith("marts.fct_")]
+_PARTITIONS = {"events.trace_records": ("store_time", DayTransform())}
 Rows = dict[str, list[dict[str, Any]]]
 
 
@@ -86,10 +87,11 @@ def serve(
     events = {"trace.change_seq": "1"}
     for name, schema in _schemas():
         found = pa.Table.from_pylist([_complete(row, schema) for row in rows.get(name, [])], schema=schema)
-        if not copied and name in FACTS:
-            warehouse.catalog.create_namespace_if_not_exists("marts")
+        partition = ("hour", IdentityTransform()) if not copied and name in FACTS else _PARTITIONS.get(name)
+        if partition:
+            warehouse.catalog.create_namespace_if_not_exists(name.split(".")[0])
             with warehouse.catalog.create_table(name, schema).update_spec() as spec:
-                spec.add_field("hour", IdentityTransform(), "hour")
+                spec.add_field(*partition, "time")
         warehouse.append(name, found, **(published if name.startswith("marts.") else events))
     serving = warehouse.settings.serving if copied else Serving(copied_rows=0)
     build(warehouse.settings.model_copy(update={"serving": serving}))
