@@ -26,7 +26,7 @@ from spark_jobs.jobs import extract, merge, replay
 from spark_jobs.lake import catalog
 from spark_jobs.lake.tables import EVENTS, RAW, Table
 from spark_jobs.settings import PROJECT, Cluster, Settings
-from tests.faults.jobs.java_side import JavaSide
+from tests.java_process import JavaProcess
 
 CLUSTER = "faults"
 SECONDS = 240
@@ -84,7 +84,7 @@ class World:
     spark: SparkSession
     settings: Settings
     sandbox: Sandbox
-    java: JavaSide
+    java: JavaProcess
     topics: list[str]
     extra: dict[str, str] = field(default_factory=dict)
     epoch: int = 0
