@@ -92,7 +92,7 @@ def _ask_broker(
     deadline: float,
     is_erased: Callable[[str], bool],
 ) -> Answers:
-    """Ask one broker: what it says of itself, of all, then of each topic and group."""
+    """Ask one broker: its own state, the lists, then each topic and group."""
     found = Answers(broker.name)
     master = dict(broker.addresses).get(MASTER_ID)
     if master is None:
@@ -121,7 +121,10 @@ def _ask_broker(
 
 
 def _of_each(found: Answers) -> list[Request]:
-    """The requests for each topic and group, from another one on each time: a deadline must not cut off the same ones."""
+    """The requests for each topic and group.
+
+    They start at a different one each time, so that a deadline does not always omit the same ones.
+    """
     topics = [each.topic for each in (found.topics or {}).values() if each.kind != "system"]
     groups = sorted({*(found.groups or {}), *(group for group, _ in found.offsets or {})})
     asked = [*map(rq.topic_stats, topics), *map(rq.consumer_connection, groups)]

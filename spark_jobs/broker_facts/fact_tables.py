@@ -199,7 +199,7 @@ def _is_group_gone(answers: Answers, key: Key) -> bool:
 
 
 def _is_known(answers: Answers, group: str) -> bool:
-    """Whether the broker has a configuration of the group, as far as it said; a deleted group may still have offsets."""
+    """Whether the broker has a configuration of the group, according to its answers; a deleted group may still have offsets."""
     return not _is_group_gone(answers, (answers.broker, group))
 
 

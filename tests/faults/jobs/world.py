@@ -93,7 +93,7 @@ class World:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What a process of a job needs, but for the machine's own variables."""
+        """What a process of a job needs, except the machine's own variables."""
         cluster = Cluster(name=CLUSTER, namesrv=[self.sandbox.namesrv], trace_topics=self.topics)
         # A killed process leaves its temporary files behind: not in the machine's own folder.
         temporary = str(self.sandbox.folder / "tmp")
