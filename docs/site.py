@@ -19,7 +19,7 @@ def write(folder: Path, settings: Settings) -> Path:
     Raises:
         SystemExit: dbt could not make it; the message is dbt's own.
     """
-    # As of an incremental run, which has every model.
+    # As in an incremental run, which has every model.
     no_records = Inputs(0, {}, settings.limits, change_seq_from=0)
     result = dbtRunner().invoke(
         [

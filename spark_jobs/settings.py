@@ -155,7 +155,7 @@ class Extract(_Section):
 
 
 class BrokerFacts(_Section):
-    """What the brokers are asked with each extraction (docs/broker_facts.md), and the limits of that."""
+    """The requests to the brokers with each extraction (docs/broker_facts.md), and their limits."""
 
     enabled: bool = Field(default=True, description="false: the brokers are asked nothing")
     requests_in_flight: int = Field(

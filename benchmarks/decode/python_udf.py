@@ -79,17 +79,17 @@ _INDEX, _TYPE, _LAYOUT, _REASON, _RAW = (
 
 def _layout(fields: list[str]) -> str | None:
     name = _CANDIDATES.get((fields[0], len(fields), fields[-1] == ""))
-    if name in _TOLD_APART:
-        return _told_apart(name, fields)
+    if name in _DISTINGUISHED:
+        return _distinguished(name, fields)
     if name is None and len(fields) == 8 and fields[0] not in RECORD_TYPES:
         return _NEWLIFE.get(fields[-1])
     return name
 
 
-_TOLD_APART = {"pub_15", "sub_after_8_ons", "sub_after_10_rmqsdk"}
+_DISTINGUISHED = {"pub_15", "sub_after_8_ons", "sub_after_10_rmqsdk"}
 
 
-def _told_apart(name: str, fields: list[str]) -> str | None:
+def _distinguished(name: str, fields: list[str]) -> str | None:
     """Of those that have the count of another layout, or of one cut short."""
     if name == "pub_15":
         return name if fields[9].isdecimal() else "pub_15_rmqsdk"

@@ -39,8 +39,8 @@ select
 from published
 {% endmacro %}
 
-{# The query of int_expected_deliveries and int_expected_by_hour: one row per message and expected consumer group, with the
-   columns of `messages`. #}
+{# The query of int_expected_deliveries and int_expected_deliveries_in_affected_hours: one row per message and expected
+   consumer group, with the columns of `messages`. #}
 {% macro expected_deliveries(messages) %}
 with pairs as (
   select distinct

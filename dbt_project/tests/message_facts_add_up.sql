@@ -5,7 +5,7 @@ with expected as (
     cluster,
     msg_id,
     consumer_group
-  from {{ ref('int_expected_by_hour') }}
+  from {{ ref('int_expected_deliveries_in_affected_hours') }}
 ),
 
 sums as (

@@ -21,7 +21,7 @@ def evaluate_and_notify(
     A check that raises and a sink that fails do not stop the others.
 
     Raises:
-        StateNotSavedError: the results or the alerts could not be saved; notifications were sent all the same.
+        StateNotSavedError: the results or the alerts could not be saved; notifications were sent nevertheless.
         Exception: the alerts could not be read.
     """
     with resend.resent_meanwhile(run.settings):

@@ -54,7 +54,7 @@ class BrokerAsker:
             if time.monotonic() > self._deadline or not self._is_open():
                 self.error = self.error or "the deadline of the collection has passed"
                 yield from ((each, Status.TIMED_OUT) for each in (*sent.values(), *waiting))
-                self._close()  # an answer that still comes must not be taken for another one
+                self._close()  # a late answer must not be matched to another request
                 return
             assert self._connection is not None
             try:

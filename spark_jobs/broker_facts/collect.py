@@ -10,25 +10,17 @@ import time
 from collections.abc import Callable, Iterable
 from collections.abc import Collection as Names
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 
 from spark_jobs.broker_facts import parse
 from spark_jobs.broker_facts import requests as rq
+from spark_jobs.broker_facts.answers import Answers
 from spark_jobs.broker_facts.asking import BrokerAsker
-from spark_jobs.broker_facts.changes import Found, Key, Row
+from spark_jobs.broker_facts.changes import Found
+from spark_jobs.broker_facts.fact_tables import FACT_TABLES, FactTable, Key, Row
 from spark_jobs.broker_facts.requests import OF_BROKER, RUNTIME_INFO, Request, Status
-from spark_jobs.lake.tables import (
-    BROKERS,
-    CONSUMERS,
-    GROUP_OFFSETS,
-    GROUPS,
-    PRODUCERS,
-    SUBSCRIPTIONS,
-    TOPIC_OFFSETS,
-    TOPICS,
-)
 from spark_jobs.rocketmq.cluster_connections import MASTER_ID, ClusterConnections
 from spark_jobs.rocketmq.connection import Connection
 from spark_jobs.rocketmq.frames import Frame
@@ -37,7 +29,6 @@ from spark_jobs.rocketmq.route import Broker
 from spark_jobs.settings import BrokerFacts
 
 _BROKERS_AT_ONCE = 4
-_UNKNOWN = (Status.REFUSED, Status.UNSUPPORTED, Status.TIMED_OUT, Status.FAILED)
 
 
 @dataclass(frozen=True)
@@ -57,53 +48,6 @@ class Collection:
     observations: list[Row]
     found: dict[str, Found]
     problems: list[str]
-
-
-@dataclass
-class _Counts:
-    """What became of the requests of one code."""
-
-    name: str
-    counts: dict[Status, int] = field(default_factory=lambda: dict.fromkeys(Status, 0))
-    unanswered: list[str] = field(default_factory=list)
-    reasons: dict[Status, str] = field(default_factory=dict)  # of the first of each kind
-
-    def add(self, request: Request, status: Status, reason: str = "") -> None:
-        self.counts[status] += 1
-        if status in _UNKNOWN:
-            self.reasons.setdefault(status, reason)
-            if request.entity:
-                self.unanswered.append(request.entity)
-
-    def __str__(self) -> str:
-        """What is unknown, in words; empty if all was answered."""
-        every = sum(self.counts.values())
-        return "; ".join(
-            f"{self.name}: {self.counts[status]} of {every} {status.replace('_', ' ')}{reason and f' ({reason})'}"
-            for status, reason in self.reasons.items()
-        )
-
-
-@dataclass
-class _Answers:
-    """The parsed answers of one broker; None, or missing, where there was none."""
-
-    broker: str
-    version: int | None = None
-    info: parse.RuntimeInfo | None = None
-    config: parse.BrokerConfig | None = None
-    topics: dict[str, parse.Topic] | None = None
-    groups: dict[str, parse.Group] | None = None
-    offsets: dict[tuple[str, str], dict[int, int]] | None = None
-    producers: list[parse.Producer] | None = None
-    queues: dict[str, list[parse.TopicQueue]] = field(default_factory=dict)
-    consumers: dict[str, parse.ConsumerConnection | None] = field(default_factory=dict)  # None: offline
-    partial: list[Request] = field(default_factory=list)  # answered with the first page only
-    requests: dict[int, _Counts] = field(default_factory=dict)
-    problem: str = ""
-
-    def count(self, request: Request, status: Status, reason: str = "") -> None:
-        self.requests.setdefault(request.code, _Counts(request.name)).add(request, status, reason)
 
 
 def collect(
@@ -132,7 +76,7 @@ def collect(
         cluster=connections.cluster,
         observed_at=observed_at,
         observations=[_observation(each, observed_at) for each in answers],
-        found=_found(answers, {broker.name for broker in registered}),
+        found={facts.table.name: _found(facts, answers) for facts in FACT_TABLES},
         problems=[
             f"cluster {connections.cluster}, broker {each.broker}: {each.problem}"
             for each in answers
@@ -147,9 +91,9 @@ def _ask_broker(
     limits: BrokerFacts,
     deadline: float,
     is_erased: Callable[[str], bool],
-) -> _Answers:
-    """Ask one broker: what it says of itself, of all, then of each topic and group."""
-    found = _Answers(broker.name)
+) -> Answers:
+    """Ask one broker: its own state, the lists, then each topic and group."""
+    found = Answers(broker.name)
     master = dict(broker.addresses).get(MASTER_ID)
     if master is None:
         found.problem = "its master is not registered"
@@ -176,8 +120,11 @@ def _ask_broker(
     return found
 
 
-def _of_each(found: _Answers) -> list[Request]:
-    """The requests for each topic and group, from another one on each time: a deadline must not cut off the same ones."""
+def _of_each(found: Answers) -> list[Request]:
+    """The requests for each topic and group.
+
+    They start at a different one each time, so that a deadline does not always omit the same ones.
+    """
     topics = [each.topic for each in (found.topics or {}).values() if each.kind != "system"]
     groups = sorted({*(found.groups or {}), *(group for group, _ in found.offsets or {})})
     asked = [*map(rq.topic_stats, topics), *map(rq.consumer_connection, groups)]
@@ -186,7 +133,7 @@ def _of_each(found: _Answers) -> list[Request]:
 
 
 def _take(
-    found: _Answers,
+    found: Answers,
     asker: BrokerAsker,
     asked: Iterable[Request],
     own: Names[str],
@@ -219,7 +166,7 @@ def _reason(request: Request, answer: Frame) -> str:
 
 
 def _keep(
-    found: _Answers, request: Request, answer: Frame, own: Names[str], is_erased: Callable[[str], bool]
+    found: Answers, request: Request, answer: Frame, own: Names[str], is_erased: Callable[[str], bool]
 ) -> None:
     """Parse an answer; what belongs to an erased group is left out."""
     body = answer.body
@@ -255,7 +202,7 @@ def _keep(
         found.consumers[request.entity] = parse.consumer_connection(body)
 
 
-def _observation(found: _Answers, observed_at: datetime) -> Row:
+def _observation(found: Answers, observed_at: datetime) -> Row:
     """A row of `observations`, without cluster, watermark and run id."""
     info = found.info
     return {
@@ -285,122 +232,12 @@ def _observation(found: _Answers, observed_at: datetime) -> Row:
     }
 
 
-def _found(answers: list[_Answers], registered: set[str]) -> dict[str, Found]:
-    """Per table the rows of all brokers, and what is known to be gone."""
+def _found(facts: FactTable, answers: list[Answers]) -> Found:
+    """The rows of all brokers, and which keys are known to be gone. Every registered broker has an entry in `answers`."""
     by_broker = {each.broker: each for each in answers}
 
-    def of(rows: Callable[[_Answers], Iterable[Row]], is_gone: Callable[[_Answers, Key], bool]) -> Found:
-        def gone(key: Key) -> bool:
-            broker = by_broker.get(key[0])
-            return broker is not None and is_gone(broker, key)
+    def is_gone(key: Key) -> bool:
+        of_broker = by_broker.get(key[0])
+        return facts.gone_if_unregistered if of_broker is None else facts.is_gone(of_broker, key)
 
-        return Found([{"broker": each.broker, **row} for each in answers for row in rows(each)], gone)
-
-    found = {
-        BROKERS: Found(
-            [{"broker": each.broker, **row} for each in answers for row in _broker_rows(each)],
-            lambda key: key[0] not in registered,
-        ),
-        TOPICS: of(lambda a: map(vars, (a.topics or {}).values()), _is_topic_gone),
-        TOPIC_OFFSETS: of(_topic_offset_rows, _is_topic_gone),
-        GROUPS: of(lambda a: map(vars, (a.groups or {}).values()), _is_group_gone),
-        CONSUMERS: of(_consumer_rows, _is_consumer_gone),
-        SUBSCRIPTIONS: of(_subscription_rows, _is_subscription_gone),
-        GROUP_OFFSETS: of(
-            _group_offset_rows, lambda a, key: a.offsets is not None and key[1:] not in a.offsets
-        ),
-        PRODUCERS: of(_producer_rows, lambda a, key: a.producers is not None),
-    }
-    return {table.name: each for table, each in found.items()}
-
-
-def _broker_rows(found: _Answers) -> list[Row]:
-    if found.version is None or found.config is None:
-        return []
-    return [{"version": parse.release(found.version), **vars(found.config)}]
-
-
-def _topic_offset_rows(found: _Answers) -> list[Row]:
-    return [
-        {"topic": topic, "queues": [vars(queue) for queue in queues]}
-        for topic, queues in sorted(found.queues.items())
-    ]
-
-
-def _consumer_rows(found: _Answers) -> list[Row]:
-    return [
-        {
-            "group_name": group,
-            "online": connection is not None,
-            "consume_type": connection and connection.consume_type,
-            "message_model": connection and connection.message_model,
-            "consume_from": connection and connection.consume_from,
-            **vars(connection.clients if connection else parse.Clients((), (), ())),
-        }
-        for group, connection in sorted(found.consumers.items())
-        if connection is not None or _is_known(found, group)
-    ]
-
-
-def _subscription_rows(found: _Answers) -> list[Row]:
-    return [
-        {"group_name": group, **vars(subscription)}
-        for group, connection in sorted(found.consumers.items())
-        if connection is not None
-        for subscription in connection.subscriptions
-    ]
-
-
-def _group_offset_rows(found: _Answers) -> list[Row]:
-    """Consumer offsets beside the broker's; these were asked for later, so a queue with equal ones is consumed."""
-    ends = {(topic, queue.queue_id): queue for topic, queues in found.queues.items() for queue in queues}
-    rows = []
-    for (group, topic), queues in sorted((found.offsets or {}).items()):
-        listed = []
-        for queue_id, offset in queues.items():
-            end = ends.get((topic, queue_id))
-            listed.append(
-                {
-                    "queue_id": queue_id,
-                    "consumer_offset": offset,
-                    "broker_offset": end and end.max_offset,
-                    "last_consumed_at": end.last_stored_at if end and end.max_offset == offset else None,
-                }
-            )
-        rows.append({"group_name": group, "topic": topic, "queues": listed})
-    return rows
-
-
-def _producer_rows(found: _Answers) -> list[Row]:
-    return [
-        {
-            "group_name": each.group_name,
-            "trace_of": each.trace_of,
-            "trace_role": each.trace_role,
-            **vars(each.clients),
-        }
-        for each in found.producers or []
-    ]
-
-
-def _is_topic_gone(found: _Answers, key: Key) -> bool:
-    return found.topics is not None and key[1] not in found.topics
-
-
-def _is_group_gone(found: _Answers, key: Key) -> bool:
-    return found.groups is not None and key[1] not in found.groups
-
-
-def _is_known(found: _Answers, group: str) -> bool:
-    """Whether the broker has a configuration of the group, as far as it said; a deleted group may still have offsets."""
-    return not _is_group_gone(found, (found.broker, group))
-
-
-def _is_consumer_gone(found: _Answers, key: Key) -> bool:
-    """Whether the group was deleted, and no client of it is connected."""
-    return _is_group_gone(found, key) and found.consumers.get(key[1]) is None
-
-
-def _is_subscription_gone(found: _Answers, key: Key) -> bool:
-    """Whether the group is online without this topic, or was deleted. While it is offline its last subscriptions stay."""
-    return found.consumers.get(key[1]) is not None or _is_consumer_gone(found, key)
+    return Found([{"broker": each.broker, **row} for each in answers for row in facts.rows(each)], is_gone)

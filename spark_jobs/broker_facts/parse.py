@@ -1,6 +1,6 @@
 """From the bytes of an answer to typed facts; pure.
 
-Only the fields that are named here are read: the configuration of a broker holds credentials in clear. Every function
+Only the fields that are named here are read: the configuration of a broker contains credentials in clear text. Every function
 raises `ValueError` if the answer is not what a broker sends; the text never contains the answer.
 """
 
@@ -214,7 +214,7 @@ def runtime_info(body: bytes) -> RuntimeInfo:
 
 
 def _whole(text: str | None) -> int | None:
-    """A number; None if it is missing, or negative, as which a broker reports that there is none."""
+    """A number; None if it is missing or negative, which a broker sends for none."""
     number = int(text) if text else -1
     return number if number >= 0 else None
 
@@ -287,7 +287,7 @@ def _topic(name: str, config: dict[str, Any], own: Collection[str]) -> Topic:
 def group_of_topic(topic: str) -> str | None:
     """The consumer group of a retry or dead-letter topic, with its namespace if it has one; None for other topics.
 
-    The retry topics of pop consumers are `%RETRY%<group>_<topic>`, which cannot be told from a group of that name; with
+    The retry topics of pop consumers are `%RETRY%<group>_<topic>`, which cannot be distinguished from a group of that name; with
     enableRetryTopicV2 they are `%RETRY%<group>+<topic>`.
     """
     for prefix in (RETRY_PREFIX, DEAD_LETTER_PREFIX):
@@ -394,5 +394,5 @@ def producers(body: bytes) -> list[Producer]:
 
 
 def _time(ms: int) -> datetime | None:
-    """UTC; None for 0 and less, by which a broker says that there is none."""
+    """UTC; None for 0 and less, which a broker sends for none."""
     return datetime.fromtimestamp(ms / 1000, UTC) if ms > 0 else None

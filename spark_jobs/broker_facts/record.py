@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 from spark_jobs.broker_facts import store
 from spark_jobs.broker_facts.collect import collect
-from spark_jobs.ingest.topic_source import options
+from spark_jobs.ingest.source_options import datasource_options
 from spark_jobs.rocketmq.acl import Credentials
 from spark_jobs.rocketmq.batches import infrequent_garbage_collection
 from spark_jobs.rocketmq.options import Options
@@ -52,7 +52,7 @@ def record(
         ValueError: a secret or a TLS file is missing.
     """
     limits = settings.broker_facts
-    given = options(cluster, settings.extract) | {
+    given = datasource_options(cluster, settings.extract) | {
         "topic": cluster.topics[0],  # the options require one; no request names it
         "timeoutMs": str(max(1, int(limits.timeout_seconds * 1000))),
     }

@@ -18,8 +18,9 @@ from pyiceberg.catalog import Catalog
 from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.table import Table as IcebergTable
 
-from spark_jobs.broker_facts.changes import FACT_TABLES, Changes, Current, FactTable, Found, Key, Row, changes
+from spark_jobs.broker_facts.changes import Changes, Current, Found, changes
 from spark_jobs.broker_facts.collect import Collection
+from spark_jobs.broker_facts.fact_tables import FACT_TABLES, FactTable, Key, Row
 from spark_jobs.lake.catalog import lake, retry_commit
 from spark_jobs.lake.offsets import RUN_ID, committed_positions, watermarks
 from spark_jobs.lake.tables import OBSERVATIONS, RAW

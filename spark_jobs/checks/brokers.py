@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from threading import Thread
 
 from spark_jobs.ingest.lag import behind
-from spark_jobs.ingest.topic_source import options
+from spark_jobs.ingest.source_options import datasource_options
 from spark_jobs.lake.offsets import Position, Positions, Queue
 from spark_jobs.rocketmq import route
 from spark_jobs.rocketmq.client import Bounds, Client
@@ -102,7 +102,7 @@ def _query(
     settings: Settings, cluster: Cluster, committed: Positions, answers: ClusterAnswers, end: float
 ) -> None:
     try:
-        given = options(cluster, settings.extract)
+        given = datasource_options(cluster, settings.extract)
         given |= {"topic": cluster.topics[0], "timeoutMs": str(1000 * TIMEOUT_SECONDS)}
         with Options.parse(given).client(attempts=1) as client:
             _query_queues(client, cluster, committed, answers, end)

@@ -126,7 +126,7 @@ def _removed_since(catalog: Catalog, published: Snapshot) -> dict[str, int]:
 
 
 def _has_changed(ops_table: Table, since_ms: int) -> bool:
-    """Whether rows were added since; a compaction is no change."""
+    """Whether rows were added since; a compaction does not count."""
     return any(
         each.timestamp_ms > since_ms and each.summary and each.summary.operation != Operation.REPLACE
         for each in ops_table.snapshots()

@@ -14,11 +14,11 @@ from pyspark.sql import functions as F
 from spark_jobs.checks.check import QUEUE_ENTITY, Measured, Run, check, rate
 from spark_jobs.lake.catalog import head, lake
 from spark_jobs.lake.offsets import Position, Positions, Queue, Range, read_offsets, rows_in
-from spark_jobs.lake.tables import EVENTS, INGEST_GAPS, MESSAGE_KEY, RAW, Table
+from spark_jobs.lake.tables import EVENTS, INGEST_GAPS, RAW, TRACE_MESSAGE_KEY, Table
 from spark_jobs.trace.merge import min_records, pending
 
-QUEUE = MESSAGE_KEY[:4]
-QUEUE_EPOCH = MESSAGE_KEY[:5]
+QUEUE = TRACE_MESSAGE_KEY[:4]
+QUEUE_EPOCH = TRACE_MESSAGE_KEY[:5]
 # Records are counted for messages that were read in this time: else the bodies of days would be read after every merge.
 COUNTED = timedelta(hours=1)
 
@@ -147,17 +147,17 @@ def raw_is_in_events(run: Run) -> Iterator[Measured]:
     nothing, no_record = F.lit(None).cast("int"), F.lit(None).cast("int").alias("record_index")
     rows = (
         raw.where(~is_old)
-        .select(*MESSAGE_KEY, F.lit(True).alias("in_raw"), min_records().alias("least"), no_record)
+        .select(*TRACE_MESSAGE_KEY, F.lit(True).alias("in_raw"), min_records().alias("least"), no_record)
         # Their bodies are not read.
-        .union(raw.where(is_old).select(*MESSAGE_KEY, F.lit(True), nothing, no_record))
+        .union(raw.where(is_old).select(*TRACE_MESSAGE_KEY, F.lit(True), nothing, no_record))
         # From the first message of raw: older ones may be in events only, whose retention is longer.
         .union(
             _recent(rows_in(records, merged), since, first).select(
-                *MESSAGE_KEY, F.lit(False), nothing, "record_index"
+                *TRACE_MESSAGE_KEY, F.lit(False), nothing, "record_index"
             )
         )
     )
-    messages = rows.groupBy(*MESSAGE_KEY).agg(
+    messages = rows.groupBy(*TRACE_MESSAGE_KEY).agg(
         F.max("in_raw").alias("in_raw"),
         F.max("least").alias("least"),
         F.count("record_index").alias("records"),
@@ -178,7 +178,11 @@ def raw_is_in_events(run: Run) -> Iterator[Measured]:
     )
     # Most messages that are only in raw hold no record; bodies are read only now, and only of those ranges.
     spans = [Range(_queue(r), r.epoch, r["first"], r["last"] + 1) for r in epochs if r["first"] is not None]
-    alone = rows_in(raw.where(is_old), spans).join(records, MESSAGE_KEY, "left_anti").where(min_records() > 0)
+    alone = (
+        rows_in(raw.where(is_old), spans)
+        .join(records, TRACE_MESSAGE_KEY, "left_anti")
+        .where(min_records() > 0)
+    )
     lost = alone.groupBy(*QUEUE).agg(F.count("*").alias("short")).collect() if spans else []
     found: dict[str, Counter[str]] = {}
     for row in [*epochs, *lost]:

@@ -24,7 +24,6 @@ from spark_jobs.lake.tables import (
     EVENTS,
     GROUP_OFFSETS,
     GROUPS,
-    MESSAGE_KEY,
     OBSERVATIONS,
     PRODUCERS,
     RAW,
@@ -33,6 +32,7 @@ from spark_jobs.lake.tables import (
     SUBSCRIPTIONS,
     TOPIC_OFFSETS,
     TOPICS,
+    TRACE_MESSAGE_KEY,
     Table,
 )
 from spark_jobs.maintenance import compaction, expiry
@@ -103,7 +103,7 @@ def erase_from_raw(
         properties = {OFFSETS: to_json(committed.positions), RUN_ID: run_id}
         with publish.write_audit_publish(spark, RAW, "erase", committed.head) as branch:
             if messages:
-                same = same_key(parts_of(found), MESSAGE_KEY)
+                same = same_key(parts_of(found), TRACE_MESSAGE_KEY)
                 update = "when matched then update set *"
                 publish.merge_into_branch(
                     found.select(*RAW.column_names), RAW, branch, same, update, properties

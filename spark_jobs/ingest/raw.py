@@ -15,8 +15,8 @@ from pyspark.sql import functions as F
 
 from spark_jobs.ingest import progress
 from spark_jobs.ingest.plan import Plan
+from spark_jobs.ingest.source_options import datasource_options
 from spark_jobs.ingest.step import Gap
-from spark_jobs.ingest.topic_source import options
 from spark_jobs.lake import publish
 from spark_jobs.lake.offsets import OFFSETS, RUN_ID, Queue, Range, rows_in, to_json
 from spark_jobs.lake.tables import INGEST_GAPS, RAW
@@ -31,7 +31,7 @@ def read(spark: SparkSession, cluster: Cluster, plan: Plan, settings: Settings, 
         by_topic[each.queue.trace_topic].append(each)
     frames = [
         spark.read.format("rocketmq")
-        .options(**options(cluster, settings.extract))
+        .options(**datasource_options(cluster, settings.extract))
         .option("topic", topic)
         .option("startingOffsets", _offset_map({r.queue: r.start for r in ranges}))
         .option("endingOffsets", _offset_map({r.queue: r.end for r in ranges}))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Self
 
+from spark_jobs.ingest.source_options import datasource_options
 from spark_jobs.lake.offsets import Queue
 from spark_jobs.rocketmq import route
 from spark_jobs.rocketmq.acl import Credentials
@@ -11,26 +12,6 @@ from spark_jobs.rocketmq.client import Bounds
 from spark_jobs.rocketmq.message import Message
 from spark_jobs.rocketmq.options import Options
 from spark_jobs.settings import Cluster, Extract
-
-
-def options(cluster: Cluster, extract: Extract) -> dict[str, str]:
-    """The options of the data source `rocketmq` for a cluster, without topic and offsets."""
-    values: dict[str, str | None] = {
-        "cluster": cluster.name,
-        "namesrv": ";".join(cluster.namesrv),
-        "maxOffsetsPerPartition": str(extract.max_offsets_per_partition),
-        "maxInflatedBytes": str(extract.max_inflated_bytes),
-        "credentialsEnv": cluster.credentials_env,
-        "consumerGroup": cluster.consumer_group,
-    }
-    if cluster.tls:
-        values |= {
-            "tls": "true" if cluster.tls.verify else "insecure",
-            "tlsCaFile": cluster.tls.ca_file,
-            "tlsCertFile": cluster.tls.cert_file,
-            "tlsKeyFile": cluster.tls.key_file,
-        }
-    return {name: value for name, value in values.items() if value is not None}
 
 
 class TopicSource:
@@ -47,7 +28,9 @@ class TopicSource:
         """
         self._cluster = cluster.name
         topic = cluster.topics[0]  # the options require one; the client reads any
-        self._client = Options.parse({**options(cluster, extract), "topic": topic}).client(credentials)
+        self._client = Options.parse({**datasource_options(cluster, extract), "topic": topic}).client(
+            credentials
+        )
         self._routes: dict[Queue, route.MessageQueue] = {}
 
     def __enter__(self) -> Self:

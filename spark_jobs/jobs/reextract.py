@@ -50,7 +50,7 @@ def reextract(
 
     Raises:
         RocketMQError, QueueError: a broker cannot be queried; nothing is changed.
-        publish.PublishConflictError, publish.AuditError: as of `replace_in_raw`.
+        publish.PublishConflictError, publish.AuditError: the same as `replace_in_raw` raises.
     """
     spark.dataSource.register(RocketMQDataSource)
     committed = read_offsets(spark, settings, tables.RAW)

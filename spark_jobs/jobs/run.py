@@ -160,7 +160,7 @@ def _out_of_memory() -> str:
 
 @contextmanager
 def _quiet_connections() -> Iterator[None]:
-    """Within the block, py4j and PySpark print no tracebacks of broken connections; they raise errors all the same.
+    """Within the block, py4j and PySpark print no tracebacks of broken connections; they nevertheless raise errors.
 
     py4j logs to the root logger, PySpark's accumulator server prints.
     """

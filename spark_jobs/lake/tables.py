@@ -88,9 +88,9 @@ CHECK_RESULTS = _BY_NAME["ops.check_results"]
 ALERTS = _BY_NAME["ops.alerts"]
 MAINTENANCE_WINDOWS = _BY_NAME["ops.maintenance_windows"]
 
-# The keys of a trace message and of a record in it.
-MESSAGE_KEY = ["cluster", "trace_topic", "broker", "queue_id", "epoch", "queue_offset"]
-RECORD_KEY = [*MESSAGE_KEY, "record_index"]
+# The keys of a trace message (its position) and of a record in it. The key of the traced message is a macro of dbt_project.
+TRACE_MESSAGE_KEY = ["cluster", "trace_topic", "broker", "queue_id", "epoch", "queue_offset"]
+RECORD_KEY = [*TRACE_MESSAGE_KEY, "record_index"]
 
 
 def _definition(column: Column) -> str:

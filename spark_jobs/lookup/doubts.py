@@ -9,7 +9,7 @@ from spark_jobs.lookup.life import Doubt
 from spark_jobs.lookup.reader import Reader, Row
 from spark_jobs.settings import Limits
 
-# A clock that is ahead by less is not worth a word.
+# A clock that is ahead by less is not reported.
 SKEW_MS = 1000
 
 

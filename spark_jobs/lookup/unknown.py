@@ -12,7 +12,7 @@ _TIME = "%Y-%m-%d %H:%M"
 
 
 def explain_unknown(reader: Reader, text: str, cluster: str | None = None) -> list[str]:
-    """Sentences about an identifier that no record has: what its text says, and what the traces of that time are worth.
+    """Sentences about an identifier that no record has: what its text says, and whether the traces of that time are complete.
 
     Args:
         reader: an open serving file.

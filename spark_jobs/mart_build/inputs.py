@@ -150,7 +150,7 @@ def digest(project: Path, limits: Limits) -> str:
     """A digest of the files of the dbt project and of the limits: all inputs but records and watermarks."""
     found = hashlib.sha256(json.dumps(_model_limits(limits)).encode())
     for file in sorted(project.rglob("*.*")):
-        # `dbt compile` and its like write SQL files into target/.
+        # `dbt compile` and similar commands write SQL files into target/.
         written_by_dbt = file.relative_to(project).parts[0] in ("target", "logs", "dbt_packages")
         if file.suffix in (".sql", ".csv", ".yml") and not written_by_dbt:
             found.update(f"\0{file.relative_to(project)}\0".encode() + file.read_bytes())

@@ -79,19 +79,19 @@ class Client(ClusterConnections):
             raise ValueError("at least one pull in flight is needed")
 
     def min_offset(self, queue: MessageQueue) -> int:
-        """The first offset that the broker still has; raises as `pull`."""
+        """The first offset that the broker still has; raises the same errors as `pull`."""
         return self._offset(
             queue, requests.GET_MIN_OFFSET, requests.queue_offset(queue.topic, queue.queue_id)
         )
 
     def max_offset(self, queue: MessageQueue) -> int:
-        """The offset that the next message will get; raises as `pull`."""
+        """The offset that the next message will get; raises the same errors as `pull`."""
         return self._offset(
             queue, requests.GET_MAX_OFFSET, requests.queue_offset(queue.topic, queue.queue_id)
         )
 
     def bounds(self, queue: MessageQueue) -> Bounds:
-        """Min offset and max offset from the same broker; raises as `pull`."""
+        """Min offset and max offset from the same broker; raises the same errors as `pull`."""
 
         def request(connection: Connection, location: QueueLocation) -> tuple[int, int]:
             # The min offset first: offsets only rise, so it is never above a max offset that is requested later.
@@ -103,7 +103,10 @@ class Client(ClusterConnections):
         return Bounds(low, high, broker_id == MASTER_ID)
 
     def offset_at(self, queue: MessageQueue, timestamp_ms: int) -> int:
-        """The first offset stored at or after a time (ms, broker's clock), or the max offset; raises as `pull`."""
+        """The first offset stored at or after a time (ms, broker's clock), or the max offset.
+
+        Raises the same errors as `pull`.
+        """
         fields = requests.offset_by_time(queue.topic, queue.queue_id, timestamp_ms)
         return self._offset(queue, requests.SEARCH_OFFSET_BY_TIMESTAMP, fields)
 

@@ -162,7 +162,7 @@ class Connection:
                 return frame
 
     def call(self, code: int, fields: dict[str, str], body: bytes = b"") -> Frame:
-        """Send a request and wait for its response; raises as `send` and `receive`."""
+        """Send a request and wait for its response; raises the same errors as `send` and `receive`."""
         opaque = self.send(code, fields, body)
         while True:
             frame = self.receive()

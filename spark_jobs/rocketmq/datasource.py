@@ -75,13 +75,13 @@ class RocketMQReader(DataSourceReader):
         self._options = options
 
     def partitions(self) -> list[OffsetRange]:  # type: ignore[override]
-        """The ranges to read, one per task; raises as `ranges_of`."""
+        """The ranges to read, one per task; raises the same errors as `ranges_of`."""
         with self._options.client() as client:
             ranges = ranges_of(client, self._options)
         return split(ranges, self._options.max_offsets_per_partition)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
-        """Every message of the partition's range, as Arrow batches; raises as `Client.read`."""
+        """Every message of the partition's range, as Arrow batches; raises the same errors as `Client.read`."""
         if not isinstance(partition, OffsetRange):  # Spark reads an empty plan as one partition of None
             return
         options, queue = self._options, partition.queue

@@ -9,7 +9,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from spark_jobs.lake.tables import EVENTS, MESSAGE_KEY, RAW
+from spark_jobs.lake.tables import EVENTS, RAW, TRACE_MESSAGE_KEY
 from spark_jobs.settings import Limits
 from spark_jobs.trace.layouts import COLUMNS, CONTEXT_CODES, FIELD_SEPARATOR, LAYOUTS, MSG_TYPES
 from spark_jobs.trace.matching import field, lookup, with_layout
@@ -20,7 +20,7 @@ DECODER_VERSION = "4"
 
 _ADDED_BY_MERGE = ("decoder_version", "change_seq")
 OUTPUT = [name for name in EVENTS.column_names if name not in _ADDED_BY_MERGE]
-_OF_MESSAGE = (*MESSAGE_KEY, "store_time", "born_host")
+_OF_MESSAGE = (*TRACE_MESSAGE_KEY, "store_time", "born_host")
 
 # The end of the year 9999, the maximum of Python; timestamp_millis overflows far above it.
 _LAST_MS = 253402300799999

@@ -1,7 +1,7 @@
 r"""The record layouts that RocketMQ clients write, as data; the decoder is generated from this table.
 
 A trace message's body is a sequence of records. `\x01` separates the fields of a record, `\x02` ends each record. The
-first field is the record's type. To support a new layout, add a row here and a sample in `tests/spark/test_decode.py`.
+first field is the record's type. "Add a record layout" in docs/architecture.md lists what a new layout needs.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ _NEWLIFE = "topic msgId tags keys storeHost bodyLength cost"
 LAYOUTS = (
     _layout("pub_12", "Pub", _PUB_12, "before 4.4.0 and early ONS"),
     _layout("pub_13", "Pub", f"{_PUB_12} success", "older ONS, maihaoche starter"),
-    _layout("pub_14", "Pub", _PUB_14, "Java but 4.8.0, Go up to 2.1.0, C++, Python, Lua"),
+    _layout("pub_14", "Pub", _PUB_14, "Java except 4.8.0, Go up to 2.1.0, C++, Python, Lua"),
     _layout("pub_15", "Pub", f"{_PUB_14} clientHost", "Java 4.8.0, Go from 2.1.1, Rust, pyrocketmq"),
     _layout(
         "pub_15_rmqsdk",
@@ -121,7 +121,9 @@ LAYOUTS = (
         f"{_PUB} clientHost bodyLength cost msgType offsetMsgId success",
         "rocketmq-enhance-client",
     ),
-    _layout("sub_before_8", "SubBefore", _SUB_BEFORE, "Java but 4.8.0, Go up to 2.1.0, C++, ONS, Lua, Rust"),
+    _layout(
+        "sub_before_8", "SubBefore", _SUB_BEFORE, "Java except 4.8.0, Go up to 2.1.0, C++, ONS, Lua, Rust"
+    ),
     _layout(
         "sub_before_9", "SubBefore", f"{_SUB_BEFORE} clientHost", "Java 4.8.0, Go from 2.1.1, pyrocketmq"
     ),

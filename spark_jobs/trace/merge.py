@@ -21,7 +21,7 @@ from spark_jobs.lake.offsets import (
     rows_in,
     to_json,
 )
-from spark_jobs.lake.tables import EVENTS, MESSAGE_KEY, RAW, RECORD_KEY
+from spark_jobs.lake.tables import EVENTS, RAW, RECORD_KEY, TRACE_MESSAGE_KEY
 from spark_jobs.settings import Limits
 from spark_jobs.trace.decode import DECODER_VERSION, decode
 from spark_jobs.trace.layouts import RECORD_SEPARATOR
@@ -80,16 +80,16 @@ def parts_of(messages: DataFrame) -> list[Part]:
     """The parts that contain the messages."""
     day = F.to_date("store_time").alias("day")
     rows = (
-        messages.groupBy(*MESSAGE_KEY[:-1], day)
+        messages.groupBy(*TRACE_MESSAGE_KEY[:-1], day)
         .agg(F.min("queue_offset").alias("first"), F.max("queue_offset").alias("last"))
-        .orderBy(*MESSAGE_KEY[:-1], "day")
+        .orderBy(*TRACE_MESSAGE_KEY[:-1], "day")
         .collect()
     )
     return [Part(**row.asDict()) for row in rows]
 
 
 def same_key(parts: list[Part], key: list[str] = RECORD_KEY) -> str:
-    """SQL condition: row `t` of the table and row `s` of the batch have the same key (`RECORD_KEY` or `MESSAGE_KEY`)."""
+    """SQL condition: row `t` of the table and row `s` of the batch have the same key (`RECORD_KEY` or `TRACE_MESSAGE_KEY`)."""
     return " and ".join(f"t.{name} = s.{name}" for name in key) + (
         f" and ({' or '.join(f'({part.condition})' for part in parts)})"
     )
@@ -157,7 +157,7 @@ def _audit(spark: SparkSession, messages: DataFrame, branch: str, ranges: list[R
     of_message = {"records": F.count("*"), "indexes": F.countDistinct("record_index")}
     written = (
         rows_in(publish.on_branch(spark, EVENTS, branch), ranges)
-        .groupBy(*MESSAGE_KEY)
+        .groupBy(*TRACE_MESSAGE_KEY)
         .agg(*[count.alias(name) for name, count in of_message.items()])
         .agg(*[F.coalesce(F.sum(name), F.lit(0)) for name in of_message], F.count("*"))
     )

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 from spark_jobs.lake import publish
 from spark_jobs.lake.offsets import CHANGE_SEQ, OFFSETS, RUN_ID, CommittedOffsets, rows_in, to_json
-from spark_jobs.lake.tables import EVENTS, MESSAGE_KEY, RAW, RECORD_KEY, REPLACED_RECORDS
+from spark_jobs.lake.tables import EVENTS, RAW, RECORD_KEY, REPLACED_RECORDS, TRACE_MESSAGE_KEY
 from spark_jobs.settings import Limits
 from spark_jobs.trace.decode import OUTPUT
 from spark_jobs.trace.merge import Part, parts_of, pending, rows_of, same_key
@@ -77,7 +77,7 @@ def replay(
         limits: how far `event_time` may be from `store_time`.
         run_id: written to the snapshot that is published.
         dry_run: count what would change and change nothing.
-        among: only messages with these keys (columns `MESSAGE_KEY`); None for all.
+        among: only messages with these keys (columns `TRACE_MESSAGE_KEY`); None for all.
 
     Raises:
         publish.PublishConflictError: another writer published first.
@@ -85,7 +85,7 @@ def replay(
     """
     messages = rows_in(spark.table(RAW.full_name), pending(events.positions, {})).where(_stored(start, end))
     if among is not None:
-        messages = messages.join(among.select(*MESSAGE_KEY), MESSAGE_KEY, "left_semi")
+        messages = messages.join(among.select(*TRACE_MESSAGE_KEY), TRACE_MESSAGE_KEY, "left_semi")
     change_seq = events.change_seq + 1
     new = rows_of(messages, limits, change_seq)
     old = spark.read.option("versionAsOf", events.head).table(EVENTS.full_name).where(_stored(start, end))
@@ -94,12 +94,12 @@ def replay(
         found = _counted(start.date(), messages, changed)
         if dry_run or not found.changed:
             return found
-        before = old.join(changed, MESSAGE_KEY, "left_semi")
+        before = old.join(changed, TRACE_MESSAGE_KEY, "left_semi")
         parts = parts_of(changed.withColumn("store_time", F.expr(f"timestamp '{start}'")))
         _record_replaced(spark, before, change_seq)
         properties = {OFFSETS: to_json(events.positions), CHANGE_SEQ: str(change_seq), RUN_ID: run_id}
         with publish.write_audit_publish(spark, EVENTS, "replay", events.head) as branch:
-            _replace(before, new.join(changed, MESSAGE_KEY, "left_semi"), parts, branch, properties)
+            _replace(before, new.join(changed, TRACE_MESSAGE_KEY, "left_semi"), parts, branch, properties)
             _audit(messages, publish.on_branch(spark, EVENTS, branch).where(_stored(start, end)), new)
         return found
     finally:
@@ -119,14 +119,14 @@ def _changed(messages: DataFrame, old: DataFrame, new: DataFrame) -> DataFrame:
 
     def side(records: DataFrame, name: str) -> DataFrame:
         return records.select(
-            *MESSAGE_KEY,
+            *TRACE_MESSAGE_KEY,
             F.lit(name).alias("side"),
             F.xxhash64(*OUTPUT).alias("hash"),
             (F.col("record_type") == "Invalid").alias("is_invalid"),
         )
 
     known = messages.select(
-        *MESSAGE_KEY, F.lit("raw").alias("side"), F.lit(0).cast("bigint").alias("hash"), F.lit(False)
+        *TRACE_MESSAGE_KEY, F.lit("raw").alias("side"), F.lit(0).cast("bigint").alias("hash"), F.lit(False)
     )
     counts = {
         "before": F.count_if(F.col("side") == "old"),
@@ -138,7 +138,7 @@ def _changed(messages: DataFrame, old: DataFrame, new: DataFrame) -> DataFrame:
         side(old, "old")
         .union(side(new, "new"))
         .union(known)
-        .groupBy(*MESSAGE_KEY)
+        .groupBy(*TRACE_MESSAGE_KEY)
         .agg(
             F.bit_xor("hash").alias("difference"),
             F.max(F.col("side") == "raw").alias("is_in_raw"),

@@ -1,48 +1,19 @@
-"""The official Java clients and admin tool in a process of their own: consumers that are left running, and the judge.
+"""The official Java clients and admin tool in a process of their own (`tests/java_process.py`).
 
-`python -m tests.broker_facts.clients NAMESRV FOLDER` takes `["method", {arguments}]` lines and answers each with one line.
+Consumers that are left running, and what the broker reports, with which the tests compare the recorded facts.
 """
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
-from deploy import child_process
 from sandbox import registration
-from spark_jobs.settings import PROJECT
-from tests.faults.jobs.java_side import JavaSide
+from tests.java_process import serve
 
 SECONDS = 60
-
-
-@contextmanager
-def clients(namesrv: str, folder: Path) -> Iterator[JavaSide]:
-    """The process; a call raises AssertionError with what went wrong there."""
-    folder.mkdir(parents=True, exist_ok=True)
-    log = folder / "clients.log"
-    with log.open("w") as errors:
-        process = child_process.spawn(
-            [sys.executable, "-m", "tests.broker_facts.clients", namesrv, str(folder)],
-            env={**os.environ, "PYTHONPATH": str(PROJECT)},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=errors,
-            text=True,
-        )
-    try:
-        yield JavaSide(process, log)
-    finally:
-        child_process.end(process, 1.0)
 
 
 class Commands:
@@ -157,24 +128,5 @@ class Commands:
         return [sorted(map(str, topics)), sorted(map(str, groups))]
 
 
-def main() -> None:
-    from sandbox import admin, java_client
-
-    namesrv, folder = sys.argv[1:]
-    answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what the Java client prints is not part of an answer
-    java_client.start_jvm(Path(folder))
-    with admin.connected(namesrv) as tool:
-        commands = Commands(namesrv, tool)
-        for line in sys.stdin:
-            method, arguments = json.loads(line)
-            try:
-                answer = [getattr(commands, method)(**arguments), None]
-            except Exception as error:
-                answer = [None, f"{type(error).__name__}: {error}"]
-            print(json.dumps(answer), file=answers, flush=True)
-    os._exit(0)  # the JVM's own threads would keep the process
-
-
 if __name__ == "__main__":
-    main()
+    serve(Commands)

@@ -16,9 +16,8 @@ from spark_jobs.lake import tables
 from spark_jobs.lake.catalog import lake
 from spark_jobs.settings import BrokerFacts, Cluster, Settings
 from tests import lakes
-from tests.broker_facts.clients import clients
 from tests.faults.client.old_broker import broker_4_9
-from tests.faults.jobs.java_side import JavaSide
+from tests.java_process import JavaProcess, java_process
 from tests.rocketmq.conftest import BUSY_MACHINE
 from tests.rocketmq.test_access import ACL_CONF
 
@@ -49,9 +48,9 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
 
 
 @pytest.fixture(scope="package")
-def java(broker: Sandbox) -> Iterator[JavaSide]:
-    with clients(broker.namesrv, broker.folder / "java") as side:
-        yield side
+def java(broker: Sandbox) -> Iterator[JavaProcess]:
+    with java_process("tests.broker_facts.clients", broker.namesrv, broker.folder / "java") as process:
+        yield process
 
 
 @pytest.fixture(scope="package")

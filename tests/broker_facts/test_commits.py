@@ -19,7 +19,7 @@ from pyiceberg.io.pyarrow import schema_to_pyarrow
 from sandbox.broker import Sandbox
 from spark_jobs.broker_facts import record as recording
 from spark_jobs.broker_facts import store
-from spark_jobs.broker_facts.changes import FACT_TABLES
+from spark_jobs.broker_facts.fact_tables import FACT_TABLES
 from spark_jobs.broker_facts.record import record
 from spark_jobs.erasure.rules import Kind, Rule, digest, is_group_erased
 from spark_jobs.jobs import extract

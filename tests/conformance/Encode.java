@@ -154,7 +154,7 @@ public final class Encode {
         throw new NoSuchMethodException("no " + property + " in " + target.getClass().getSimpleName());
     }
 
-    /** What every getter says, but for the beans of a context. */
+    /** What every getter returns, except the beans of a context. */
     private static String[] properties(Object source) throws Exception {
         List<String> found = new ArrayList<>();
         Method[] methods = source.getClass().getDeclaredMethods();

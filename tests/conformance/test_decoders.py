@@ -1,4 +1,4 @@
-"""On well-formed bodies our decoder says what the release's own says, but for the differences that are explained."""
+"""On well-formed bodies our decoder says what the release's own says, except the differences that are explained."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 from airflow.sdk import dag
 
-from plugins.trace_messages import TraceMessagesSensor
+from plugins.trace_sensor import TraceMessagesSensor
 
 
 @dag(schedule=None, start_date=datetime(2026, 1, 1, tzinfo=UTC), is_paused_upon_creation=False)

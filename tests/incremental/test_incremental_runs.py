@@ -126,7 +126,7 @@ def decoded_anew(histories: dict[str, History], change_seq: int) -> list[dict[st
 
 
 def replace_records(spark, replaced: list[dict[str, Any]]) -> None:
-    """What a replay does to events and to its committed offsets, but for the new records."""
+    """What a replay does to events and to its committed offsets, except the new records."""
     spark.createDataFrame(
         [Row(**{name: row[name] for name in tables.REPLACED_RECORDS.column_names}) for row in replaced],
         tables.REPLACED_RECORDS.schema,

@@ -182,7 +182,7 @@ def test_the_lake_is_opened_at_two_places_alone():
 
 
 def test_the_sensor_fails(on_copy):
-    from plugins.trace_messages import unread_messages
+    from plugins.trace_sensor import unread_messages
 
     with pytest.raises(WrongLakeError):
         unread_messages("c")

@@ -90,7 +90,7 @@ class Home:
 
 
 def left_of(leader: int) -> list[str]:
-    """The processes of the session that have not ended, but for Python's own helpers, which end with it."""
+    """The processes of the session that have not ended, except Python's own helpers, which end with it."""
     rows = subprocess.run(
         ["ps", "-eo", "sid=,stat=,args="], capture_output=True, text=True, check=True
     ).stdout

@@ -58,7 +58,7 @@ def test_a_lake_of_each_format_is_opened(
     # A mart that no earlier version had counts all records, with the bytes of their messages.
     volume = empty.table("lake.marts.trace_volume").selectExpr("sum(records)", "sum(stored_bytes)").first()
     events = empty.table(tables.EVENTS.full_name)
-    of_raw = empty.table(tables.RAW.full_name).join(events, tables.MESSAGE_KEY, "left_semi")
+    of_raw = empty.table(tables.RAW.full_name).join(events, tables.TRACE_MESSAGE_KEY, "left_semi")
     assert tuple(volume) == (events.count(), of_raw.selectExpr("sum(stored_size)").first()[0])
     assert [
         row.viewName for row in empty.sql("show views in lake.marts").where("not isTemporary").collect()

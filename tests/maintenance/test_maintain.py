@@ -252,7 +252,7 @@ def test_a_commit_that_comes_between_is_no_failure(filled, settings, alerts, wha
     assert filled.table(alerts.full_name).count() > 0
 
 
-def test_a_table_that_fails_is_told_of_and_the_others_are_kept(filled, settings, monkeypatch, capfd):
+def test_a_table_that_fails_is_reported_and_the_others_are_kept(filled, settings, monkeypatch, capfd):
     run_jobs_on(settings, monkeypatch)
     filled.sql(
         f"alter table {tables.ALERTS.full_name} unset tblproperties if exists ('{next(iter(METADATA))}')"

@@ -35,7 +35,7 @@ def run(namesrv: str, folder: Path, commands: list[dict[str, Any]]) -> list[Any]
 
 
 def fields(m: Any) -> dict[str, Any]:
-    """A MessageExt but for its body, in the names of `spark_jobs.rocketmq.message.Message`."""
+    """A MessageExt except its body, in the names of `spark_jobs.rocketmq.message.Message`."""
     return {
         "queue_offset": int(m.getQueueOffset()),
         "physical_offset": int(m.getCommitLogOffset()),

@@ -69,7 +69,7 @@ def test_who_may_read_reads(guarded: Sandbox, credentials: Credentials):
     ],
     ids=["missing", "secret wrong", "secret wrong, with a token", "access key unknown"],
 )
-def test_who_is_not_known_is_told_so(guarded: Sandbox, credentials: Credentials | None):
+def test_an_unknown_user_gets_the_reason(guarded: Sandbox, credentials: Credentials | None):
     with Client([guarded.namesrv], "guarded", credentials) as client:
         (queue,) = client.queues(TOPIC)
         for ask in (
@@ -82,7 +82,7 @@ def test_who_is_not_known_is_told_so(guarded: Sandbox, credentials: Credentials 
             assert_no_secret(caught.value, client, credentials)
 
 
-def test_who_may_not_read_this_is_told_so(guarded: Sandbox):
+def test_a_user_without_permission_gets_the_reason(guarded: Sandbox):
     with Client([guarded.namesrv], "guarded", READER) as client:
         (queue,) = client.queues("TBW102")[:1]
         with pytest.raises(PermissionDeniedError, match="Grant this user Sub and Get on the topic") as caught:

@@ -115,7 +115,7 @@ def raw_read_to(connections, tmp_path, written: Written):
 
 
 def test_the_sensor_ends_at_once_where_messages_are_unread(raw_read_to):
-    from plugins.trace_messages import TraceMessagesSensor
+    from plugins.trace_sensor import TraceMessagesSensor
 
     sensor = TraceMessagesSensor(task_id="new", cluster="c")
     assert sensor.execute({}) == {f"c/{LONG_TOPIC}/broker-a/0": LONG_COUNT}  # nothing was published yet
@@ -127,7 +127,7 @@ def test_the_sensor_ends_at_once_where_messages_are_unread(raw_read_to):
 def test_the_sensor_waits_in_its_trigger_until_messages_come(raw_read_to):
     from airflow.sdk.exceptions import TaskDeferred
 
-    from plugins.trace_messages import TraceMessagesSensor
+    from plugins.trace_sensor import TraceMessagesSensor
 
     raw_read_to(LONG_COUNT)
     sensor = TraceMessagesSensor(task_id="new", cluster="c", poke_interval=0.2)
@@ -151,7 +151,7 @@ def test_the_sensor_waits_in_its_trigger_until_messages_come(raw_read_to):
 def test_a_trigger_that_cannot_ask_fails_its_sensor(raw_read_to, connections):
     from airflow.sdk.exceptions import AirflowException
 
-    from plugins.trace_messages import TraceMessagesSensor, TraceMessagesTrigger
+    from plugins.trace_sensor import TraceMessagesSensor, TraceMessagesTrigger
 
     dead = [Cluster(name="c", namesrv=["127.0.0.1:1"]).model_dump()]
     connections.setenv("TRACE_CLUSTERS", json.dumps(dead))

@@ -147,7 +147,7 @@ def test_no_nameserver_at_all_is_not_an_empty_topic():
         client.queues("three")
 
 
-def test_a_broker_that_is_away_is_told_per_queue(client: Client):
+def test_a_broker_that_is_away_is_reported_per_queue(client: Client):
     away = replace(queue(client, "three"), broker="gone", addresses=((0, f"127.0.0.1:{free_port()}"),))
     with pytest.raises(UnreachableError, match="broker gone.*Check that the broker runs"):
         client.max_offset(away)

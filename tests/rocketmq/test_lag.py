@@ -84,7 +84,7 @@ def test_nothing_is_said_of_queues_whose_broker_cannot_be_asked(watched):
     assert headroom.failures == []
 
 
-def test_of_a_topic_that_was_recreated_no_lag_is_told_and_all_of_it_is_unread(lake, watched):
+def test_a_recreated_topic_has_no_reported_lag_and_is_unread(lake, watched):
     """Read to far behind its end, in another life of it."""
     commit(lake, {UNREAD: Position(LONG_COUNT + 50_000, store_time=1), READ: Position(1000, store_time=1)})
     by_queue, _ = results("lag", watched, datetime.now(UTC))
@@ -123,7 +123,7 @@ def test_a_broker_that_hangs_is_asked_once_for_all_of_its_queues_and_both_checks
     assert {r.entity for r in headroom.results} == {str(UNREAD), str(READ), str(EMPTY)}
 
 
-def test_a_cluster_whose_secret_is_missing_is_told_of_and_the_others_are_asked(watched):
+def test_a_cluster_whose_secret_is_missing_is_reported_and_the_others_are_asked(watched):
     (cluster,) = watched.clusters
     locked = Cluster(name="locked", namesrv=cluster.namesrv, credentials_env="NO_SUCH")
     by_queue, found = results(

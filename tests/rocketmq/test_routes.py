@@ -20,7 +20,7 @@ def test_queues_are_those_that_can_be_read(text: str):
     assert decode_route("t", text.encode()) == EXPECTED
 
 
-def test_a_queue_without_permission_to_read_is_told_apart():
+def test_a_queue_without_permission_to_read_is_recognized():
     assert not decode_route("t", STANDARD.replace('"perm":6', '"perm":2').encode())[0].readable
 
 

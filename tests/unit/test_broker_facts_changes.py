@@ -10,7 +10,8 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_jobs.broker_facts.changes import FACT_TABLES, Current, FactTable, Found, Key, changes
+from spark_jobs.broker_facts.changes import Current, Found, changes
+from spark_jobs.broker_facts.fact_tables import FACT_TABLES, FactTable, Key
 from spark_jobs.lake.tables import CONSUMERS, GROUP_OFFSETS, TOPIC_OFFSETS, TOPICS
 
 BY_TABLE = {each.table: each for each in FACT_TABLES}

@@ -186,7 +186,7 @@ def test_consumers_and_their_subscriptions():
     )
 
 
-def test_topics_are_told_apart():
+def test_topics_are_classified():
     found = parse.topics(answer("topicConfigTable", TOPICS), {"broker-a", "cluster"})
     assert {each.topic: (each.kind, each.of_group) for each in found} == {
         "orders": ("normal", None),

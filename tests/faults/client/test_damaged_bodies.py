@@ -49,7 +49,7 @@ def test_a_wrong_crc_is_read_again_over_a_new_connection(written: Written):
     assert {m.body_error for m in messages} == {None}
 
 
-def test_a_crc_that_stays_wrong_is_told_and_costs_no_neighbour(written: Written):
+def test_a_crc_that_stays_wrong_is_reported_and_costs_no_neighbour(written: Written):
     tamper, seen = flip(100)
     with (
         proxy(written.sandbox.broker_address, tamper) as address,
@@ -156,7 +156,7 @@ def test_a_body_that_rots_on_disk_keeps_its_bytes_and_costs_no_neighbour(rotten:
     assert client.message_at(queue(client, "rotten"), at) == damaged
 
 
-def test_a_body_with_the_crc_of_its_junk_is_told_as_not_inflatable(rotten: Rotten):
+def test_a_body_with_the_crc_of_its_junk_is_reported_as_not_inflatable(rotten: Rotten):
     """A client may send junk with the flag of a codec: the CRC is right, and the body is none."""
     client, before = rotten.client, rotten.before
     at = NAMES.index("inflates no more")

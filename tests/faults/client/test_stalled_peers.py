@@ -41,7 +41,7 @@ def test_bytes_that_stop_coming_are_a_timeout_and_a_new_connection_goes_on(writt
     assert stall.connections == {0, 1}
 
 
-def test_bytes_that_stop_coming_are_told_where_nothing_else_helps(written: Written):
+def test_bytes_that_stop_coming_are_reported_where_nothing_else_helps(written: Written):
     stall = EndsWithin(0, PLACES["within the header"], stall=True)
     with (
         proxy(written.sandbox.broker_address, stall) as address,

@@ -14,8 +14,8 @@ from sandbox.broker import Sandbox, rocketmq
 from spark_jobs.lake import tables
 from spark_jobs.settings import Settings
 from tests import lakes
-from tests.faults.jobs.java_side import JavaSide, java_side
 from tests.faults.jobs.world import World
+from tests.java_process import JavaProcess, java_process
 
 # What takes minutes runs in `make soak` alone.
 collect_ignore = [] if "TRACE_SOAK_CYCLES" in os.environ else ["test_cycles.py"]
@@ -53,9 +53,9 @@ def second(broker: Sandbox, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 
 @pytest.fixture(scope="package")
-def java(broker: Sandbox) -> Iterator[JavaSide]:
-    with java_side(broker.namesrv, broker.folder / "java") as side:
-        yield side
+def java(broker: Sandbox) -> Iterator[JavaProcess]:
+    with java_process("tests.faults.jobs.java_side", broker.namesrv, broker.folder / "java") as process:
+        yield process
 
 
 @pytest.fixture(scope="module")

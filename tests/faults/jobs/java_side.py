@@ -1,60 +1,18 @@
-"""The official Java client and admin tool in a process of their own, which lives as long as the tests need it.
+"""The official Java client and admin tool in a process of their own (`tests/java_process.py`).
 
-It writes messages, and says what the broker holds: the judge of what the jobs have read.
+They write messages, and report what the broker holds, with which the tests compare what the jobs have read.
 """
 
 from __future__ import annotations
 
 import contextlib
-import json
-import os
-import subprocess
-import sys
 import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
-from deploy import child_process
 from tests.faults.jobs.bodies import body, pieces
+from tests.java_process import serve
 
 BATCH = 400
-
-
-class JavaSide:
-    """Calls a method of `Commands` in the other process; raises AssertionError with what went wrong there."""
-
-    def __init__(self, process: subprocess.Popen[str], log: Path):
-        self._process, self._log = process, log
-
-    def __call__(self, method: str, **arguments: Any) -> Any:
-        self._process.stdin.write(json.dumps([method, arguments]) + "\n")
-        self._process.stdin.flush()
-        answer = self._process.stdout.readline()
-        assert answer, f"the Java client ended: {self._log.read_text()[-3000:]}"
-        result, error = json.loads(answer)
-        assert error is None, f"{method}{arguments}: {error}"
-        return result
-
-
-@contextmanager
-def java_side(namesrv: str, folder: Path) -> Iterator[JavaSide]:
-    folder.mkdir(parents=True, exist_ok=True)
-    log = folder / "java.log"
-    with log.open("w") as errors:
-        process = child_process.spawn(
-            [sys.executable, "-m", "tests.faults.jobs.java_side", namesrv, str(folder)],
-            env={**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[3])},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=errors,
-            text=True,
-        )
-    try:
-        yield JavaSide(process, log)
-    finally:
-        child_process.end(process, 1.0)
 
 
 class Commands:
@@ -146,24 +104,5 @@ class Commands:
         self._tool.cleanExpiredConsumerQueueByAddr(address)
 
 
-def main() -> None:
-    from sandbox import admin, java_client
-
-    namesrv, folder = sys.argv[1:]
-    answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what the Java client prints is not part of an answer
-    java_client.start_jvm(Path(folder))
-    with admin.connected(namesrv) as tool:
-        commands = Commands(namesrv, tool)
-        for line in sys.stdin:
-            method, arguments = json.loads(line)
-            try:
-                answer = [getattr(commands, method)(**arguments), None]
-            except Exception as error:
-                answer = [None, f"{type(error).__name__}: {error}"]
-            print(json.dumps(answer), file=answers, flush=True)
-    os._exit(0)  # the JVM's own threads would keep the process
-
-
 if __name__ == "__main__":
-    main()
+    serve(Commands)

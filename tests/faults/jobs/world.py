@@ -26,7 +26,7 @@ from spark_jobs.jobs import extract, merge, replay
 from spark_jobs.lake import catalog
 from spark_jobs.lake.tables import EVENTS, RAW, Table
 from spark_jobs.settings import PROJECT, Cluster, Settings
-from tests.faults.jobs.java_side import JavaSide
+from tests.java_process import JavaProcess
 
 CLUSTER = "faults"
 SECONDS = 240
@@ -84,7 +84,7 @@ class World:
     spark: SparkSession
     settings: Settings
     sandbox: Sandbox
-    java: JavaSide
+    java: JavaProcess
     topics: list[str]
     extra: dict[str, str] = field(default_factory=dict)
     epoch: int = 0
@@ -93,7 +93,7 @@ class World:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What a process of a job needs, but for the machine's own variables."""
+        """What a process of a job needs, except the machine's own variables."""
         cluster = Cluster(name=CLUSTER, namesrv=[self.sandbox.namesrv], trace_topics=self.topics)
         # A killed process leaves its temporary files behind: not in the machine's own folder.
         temporary = str(self.sandbox.folder / "tmp")

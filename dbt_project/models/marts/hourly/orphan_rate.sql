@@ -12,7 +12,7 @@ with expected_messages as (
     messages.consumer_group,
     messages.hour,
     watermarks.watermark >= messages.due_at + {{ limit('grace') }} as is_past_grace
-  from {{ ref('int_expected_by_hour') }} as messages
+  from {{ ref('int_expected_deliveries_in_affected_hours') }} as messages
   left join {{ ref('int_watermarks') }} as watermarks
     on messages.cluster = watermarks.cluster
 ),

@@ -1,4 +1,4 @@
-"""What tells layouts apart, and what a value may look like: one body a statement, all in one job."""
+"""Which fields distinguish layouts, and which values a field may have: one body per statement, all in one job."""
 
 from __future__ import annotations
 

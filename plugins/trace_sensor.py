@@ -53,7 +53,7 @@ class TraceMessagesTrigger(BaseTrigger):
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """The path of the class, and its arguments."""
         return (
-            "plugins.trace_messages.TraceMessagesTrigger",
+            "plugins.trace_sensor.TraceMessagesTrigger",
             {"cluster": self.cluster, "poke_interval": self.poke_interval},
         )
 

@@ -1,0 +1,79 @@
+"""Java clients of RocketMQ in a process of their own, which lives as long as the tests need it: calls are lines of JSON.
+
+A module with a class `Commands` starts it with `java_process`, and calls `serve(Commands)` when it is run:
+`python -m <module> NAMESRV FOLDER` takes `["method", {arguments}]` lines and answers each with `[result, error]`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from deploy import child_process
+from spark_jobs.settings import PROJECT
+
+
+class JavaProcess:
+    """Calls a method of `Commands` in the other process; raises AssertionError with what went wrong there."""
+
+    def __init__(self, process: subprocess.Popen[str], log: Path):
+        self._process, self._log = process, log
+
+    def __call__(self, method: str, **arguments: Any) -> Any:
+        self._process.stdin.write(json.dumps([method, arguments]) + "\n")
+        self._process.stdin.flush()
+        answer = self._process.stdout.readline()
+        assert answer, f"the Java client ended: {self._log.read_text()[-3000:]}"
+        result, error = json.loads(answer)
+        assert error is None, f"{method}{arguments}: {error}"
+        return result
+
+
+@contextmanager
+def java_process(module: str, namesrv: str, folder: Path) -> Iterator[JavaProcess]:
+    """The process of a module, until the block ends."""
+    folder.mkdir(parents=True, exist_ok=True)
+    log = folder / "java.log"
+    with log.open("w") as errors:
+        process = child_process.spawn(
+            [sys.executable, "-m", module, namesrv, str(folder)],
+            env={**os.environ, "PYTHONPATH": str(PROJECT)},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+        )
+    try:
+        yield JavaProcess(process, log)
+    finally:
+        child_process.end(process, 1.0)
+
+
+def serve(commands_of: Callable[[str, Any], Any]) -> None:
+    """Answer the calls on standard input until it ends.
+
+    Args:
+        commands_of: from the nameserver and the started admin tool to the object whose methods are called.
+    """
+    from sandbox import admin, java_client
+
+    namesrv, folder = sys.argv[1:]
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what the Java client prints is not part of an answer
+    java_client.start_jvm(Path(folder))
+    with admin.connected(namesrv) as tool:
+        commands = commands_of(namesrv, tool)
+        for line in sys.stdin:
+            method, arguments = json.loads(line)
+            try:
+                answer = [getattr(commands, method)(**arguments), None]
+            except Exception as error:
+                answer = [None, f"{type(error).__name__}: {error}"]
+            print(json.dumps(answer), file=answers, flush=True)
+    os._exit(0)  # the JVM's own threads would keep the process
