@@ -32,13 +32,15 @@ CAUSES = {
     "rolled_back": "its producer rolled the transaction back",
     "recalled": "its producer recalled it",
     "half_uncommitted": "its transaction is not committed",
+    "filtered": "the group's subscription excludes its tag",
+    "filter_unknown": "the group's subscription has a condition that the traces cannot evaluate",
     "delayed_not_due": "it is delayed, and not due yet",
     "untraced_batch": "it was sent in a batch; Java clients from 5.3.1 on write no consumer records for such messages",
     "within_grace": "it was published a short time ago",
     "no_traced_group": "no traced group consumed the topic before, and none consumed the message",
     "in_flight": "the listener is working on it",
     "not_returned": "the listener was called and never returned",
-    "filtered_or_lost": "filtered by the group's subscription, skipped, in its backlog, lost, or its trace was dropped",
+    "filtered_or_lost": "filtered by a subscription that is not known, skipped, in its backlog, lost, or its trace was dropped",
 }
 DECISIONS = {
     "commit": "the producer committed the transaction",

@@ -118,11 +118,12 @@ def test_orphan_rate(marts):
         for row in rows(marts, "orphan_rate", "topic = 'orders' and expected_group = 'g'")
     }
     assert found == {
-        at(HOUR): ((9, 8, 9, 1), {"not_returned": 1}),
+        at(HOUR): ((9, 8, 9, 1), {"not_returned": 1, "orphaned_inferred": 1}),
         at(2 * HOUR): (
             (8, 0, 2, 2),
             {
                 "filtered_or_lost": 2,
+                "orphaned_unknown": 2,
                 "rolled_back": 1,
                 "recalled": 1,
                 "half_uncommitted": 1,

@@ -24,12 +24,26 @@ STATES = {"COMMIT_MESSAGE": "commit", "ROLLBACK_MESSAGE": "rollback", "UNKNOW": 
 
 
 @dataclass(frozen=True)
+class Subscription:
+    """What a group subscribed to from `start` until `end`, None: still. Without `tags` it gets all messages of the topic."""
+
+    topic: str
+    group: str
+    tags: tuple[str, ...]
+    is_sql: bool
+    start: datetime
+    end: datetime | None
+
+
+@dataclass(frozen=True)
 class Cluster:
-    """What the tables of a cluster are a function of; `gaps` are (from, to) in store time."""
+    """What the tables of a cluster are a function of; `gaps` are (from, to) in store time, and `subscriptions` are
+    those that were known at the watermark."""
 
     records: list[Record]
     watermark: datetime
     gaps: list[tuple[datetime | None, datetime]] = field(default_factory=list)
+    subscriptions: list[Subscription] = field(default_factory=list)
     limits: Limits = field(default_factory=Limits)
 
 
@@ -147,6 +161,7 @@ def sends(cluster: Cluster) -> Rows:
                 "cost_ms": record["cost_ms"],
                 "msg_type": record["msg_type"],
                 "batch_size": max(len(ids), 1),
+                "tags": present(record["tags"]),
                 "copies": 1,
             }
     return found
@@ -163,7 +178,7 @@ def _messages(sent: Rows) -> Rows:
         first = min(
             same,
             key=lambda s: _nulls_first(
-                s["sent_at"], s["hour_source"], s["producer_group"], s["msg_type"], s["batch_size"]
+                s["sent_at"], s["hour_source"], s["producer_group"], s["msg_type"], s["batch_size"], s["tags"]
             ),
         )
         found[topic, msg_id] = first | {
@@ -507,6 +522,8 @@ def orphans(
             cause = "recalled"
         elif state == "unknown":
             cause = "half_uncommitted"
+        elif not begun and (by_filter := _filtered(cluster, message, group)):
+            cause = by_filter
         elif message["msg_type"] == "delay" and cluster.watermark < due:
             cause = "delayed_not_due"
         elif message["batch_size"] > 1 and not begun:
@@ -525,10 +542,34 @@ def orphans(
             "cause": cause,
             "is_orphan": cause in ("no_traced_group", "not_returned", "filtered_or_lost"),
             "counts_in_orphan_rate": cause in ("not_returned", "filtered_or_lost"),
+            "evidence": _evidence(cause),
             "published_at": message["published_at"],
             "due_at": due,
         }
     return found
+
+
+def _evidence(cause: str) -> str:
+    if cause in ("rolled_back", "recalled", "filtered", "in_flight"):
+        return "proven"
+    inferred = ("half_uncommitted", "delayed_not_due", "untraced_batch", "not_returned")
+    return "inferred" if cause in inferred else "unknown"
+
+
+def _filtered(cluster: Cluster, message: Record, group: str | None) -> str | None:
+    """The cause, if the group's subscriptions at the publication kept the message from it, or may have."""
+    at = message["published_at"]
+    valid = [
+        each
+        for each in cluster.subscriptions
+        if (each.topic, each.group) == (message["topic"], group)
+        and each.start <= at
+        and (each.end is None or at < each.end)
+    ]
+    if not valid or any(not s.is_sql and (not s.tags or message["tags"] in s.tags) for s in valid):
+        return None
+    is_of_batch = message["tags"] is None and message["batch_size"] > 1
+    return "filter_unknown" if is_of_batch or any(s.is_sql for s in valid) else "filtered"
 
 
 def _in_gap(cluster: Cluster, message: Record, gap: tuple[datetime | None, datetime]) -> bool:
@@ -577,7 +618,7 @@ def message_states(messages: Rows, found: dict[str, Rows]) -> Rows:
             any(causes[cause] for cause in ("rolled_back", "recalled", "half_uncommitted")) and not attempted
         ):
             state = "withheld"
-        elif unconsumed or not outcomes["succeeded"]:
+        elif any(row["cause"] != "filtered" for row in unconsumed) or not outcomes["succeeded"]:
             state = "untraced"
         else:
             state = "consumed"
@@ -637,9 +678,13 @@ def orphan_rate(cluster: Cluster, messages: Rows, expected: dict[Key, set[str]],
             of_hour["consumed"] += row is None
             counts = bool(row and row["counts_in_orphan_rate"])
             of_hour["orphaned"] += counts
+            if row:
+                of_hour[row["cause"]] += 1
+                of_hour[f"orphaned_{row['evidence']}"] += counts
             past_grace = cluster.watermark >= message["due_at"] + _grace(cluster)
             of_hour["judged"] += counts or (row is None and past_grace)
-    columns = ("expected", "consumed", "judged", "orphaned")
+    evidences = ("orphaned_proven", "orphaned_inferred", "orphaned_unknown")
+    columns = ("expected", "consumed", "judged", "orphaned", "filtered", "filter_unknown", *evidences)
     return {key: {column: counts[column] for column in columns} for key, counts in sums.items()}
 
 

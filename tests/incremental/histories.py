@@ -46,10 +46,14 @@ CODES = ["success"] * 4 + ["exception", "returned_null", "failed", "timeout"]
 
 @dataclass
 class History:
-    """Records of one cluster, each with the batch that it comes in, and what was never read."""
+    """Records of one cluster, each with the batch that it comes in, what was never read, and what was asked of the brokers.
+
+    A collection has the time, and by topic and group the expression of the subscription; the last one is too late for the run.
+    """
 
     records: list[dict[str, Any]] = field(default_factory=list)
     gaps: list[tuple[datetime | None, datetime]] = field(default_factory=list)
+    collections: list[tuple[datetime, dict[tuple[str, str], str]]] = field(default_factory=list)
 
 
 class _Teller:
@@ -119,6 +123,7 @@ class _Teller:
                 "cost_ms": self.one_of([0.0, 3.0, 700.0, -2.0, 2.5, 9e6, 86_400_001.0, None]),
                 "success": self.one_of([True, True, False, None]),
                 "msg_type": msg_type,
+                "tags": self.one_of(["a", "a", "b", "null"]) if len(ids) == 1 else None,
                 "offset_msg_id": ",".join(f"o-{each}" if is_named else each for each in ids),
                 "layout": "pub_14",
                 "keys": "",
@@ -132,6 +137,42 @@ class _Teller:
             self.record(producer, ("Recall", sent + timedelta(seconds=2), recall))
         for group in self.draw(st.lists(st.sampled_from(["stock", "ns%stock", "mail"]), max_size=2)):
             self.consume(ids, group, sent)
+
+    def ask(self, ago: timedelta) -> None:
+        """A collection of broker facts."""
+        expressions = ["*", "a", "a || c", "b", "weight > 3", None, None]
+        found = {
+            (t, g): self.one_of(expressions)
+            for t in ("orders", "ns%orders", "audit")
+            for g in ("stock", "mail")
+        }
+        known = {key: expression for key, expression in found.items() if expression}
+        self.history.collections.append((WATERMARK - ago, known))
+
+    def not_consumed(self) -> None:
+        """A group that consumes a topic, and messages of the topic that it does not consume, with and without its tag."""
+        pub = {"topic": "orders", "group_name": "shop", "cost_ms": 3.0, "success": True, "msg_type": "normal"}
+        pub |= {"layout": "pub_14", "keys": ""}
+        first = WATERMARK - timedelta(days=6)
+        call = {
+            "msg_id": "f0",
+            "request_id": "qf0",
+            "group_name": "stock",
+            "layout": "sub_before_8",
+            "keys": "dKey",
+        }
+        self.record(
+            "10.0.0.1:1", ("Pub", first, pub | {"msg_id": "f0", "offset_msg_id": "o-f0", "tags": "a"})
+        )
+        self.record("10.0.0.2:1", ("SubBefore", first, call | {"retry_times": 0}))
+        for number in range(1, 6):
+            sent = WATERMARK - timedelta(hours=self.one_of([1, 5, 20, 47, 49, 71, 90, 120]))
+            more = {
+                "msg_id": f"f{number}",
+                "offset_msg_id": f"o-f{number}",
+                "tags": self.one_of(["a", "b", "null"]),
+            }
+            self.record("10.0.0.1:1", ("Pub", sent, pub | more))
 
     def decide(self, producer: str, msg_id: str, sent: datetime) -> None:
         end = {
@@ -180,6 +221,11 @@ def histories(draw: st.DrawFn, batches: int) -> History:
     if not teller.often():
         until = WATERMARK - teller.one_of(AGES)
         teller.history.gaps.append((teller.one_of([None, until - timedelta(minutes=10)]), until))
+    if draw(st.integers(0, 2)) == 0:
+        teller.not_consumed()
+        for days in range(2 * batches, 0, -2):
+            teller.ask(timedelta(days=days) - teller.one_of([timedelta(0), timedelta(hours=47)]))
+        teller.ask(timedelta(minutes=4))
     return teller.history
 
 

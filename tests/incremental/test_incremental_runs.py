@@ -11,15 +11,21 @@ import os
 import random
 from collections import Counter
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from itertools import groupby
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyspark.sql import Row
 
+from spark_jobs.broker_facts import store
+from spark_jobs.broker_facts.changes import FACT_TABLES, Found
+from spark_jobs.broker_facts.collect import Collection
 from spark_jobs.lake import tables
-from spark_jobs.lake.offsets import Position, Queue, read_offsets
+from spark_jobs.lake.catalog import lake
+from spark_jobs.lake.offsets import OFFSETS, Position, Queue, read_offsets, to_json
 from spark_jobs.mart_build import branches
 from spark_jobs.mart_build.build import build_and_publish
 from spark_jobs.mart_build.inputs import Inputs, Published
@@ -147,12 +153,67 @@ def record_gaps(spark, histories: dict[str, History]) -> None:
         spark.createDataFrame(gaps, tables.INGEST_GAPS.schema).writeTo(tables.INGEST_GAPS.full_name).append()
 
 
+def save_facts(settings, histories: dict[str, History], number: int, watermark_ms: int | None) -> None:
+    """The collections of this number, as they were asked after an extraction that was complete up to the watermark."""
+    asked = {
+        cluster: history.collections[number] for cluster, history in histories.items() if history.collections
+    }
+    if watermark_ms is not None:
+        raw = lake(settings).load_table(tables.RAW.name)
+        nothing = pa.Table.from_pylist([], schema=schema_to_pyarrow(raw.schema(), include_field_ids=False))
+        queues = {
+            Queue(cluster, "RMQ_SYS_TRACE_TOPIC", "broker-a", 0): Position(1, complete_to=watermark_ms)
+            for cluster in asked
+        }
+        raw.append(nothing, snapshot_properties={OFFSETS: to_json(queues)})
+    for cluster, (observed_at, subscribed) in asked.items():
+        rows = [
+            {
+                "broker": "broker-a",
+                "group_name": group,
+                "topic": topic,
+                "expression_type": "SQL92" if ">" in expression else "TAG",
+                "expression": expression,
+                "tags": sorted(tags_of(expression)),
+                "class_filter": False,
+            }
+            for (topic, group), expression in subscribed.items()
+        ]
+        found = {facts.table.name: Found() for facts in FACT_TABLES}
+        found[tables.SUBSCRIPTIONS.name] = Found(rows, lambda key: True)
+        at = observed_at.replace(tzinfo=UTC)
+        observation = {"broker": "broker-a", "observed_at": at, "reached": True}
+        collection = Collection(cluster, at, [observation], found, [])
+        saved = store.save(
+            settings, collection, store.watermark_of(settings, cluster), settings.broker_facts, "run"
+        )
+        assert not saved.superseded
+
+
+def tags_of(expression: str) -> tuple[str, ...]:
+    return () if expression == "*" or ">" in expression else tuple(expression.split(" || "))
+
+
+def known_subscriptions(history: History) -> list[definitions.Subscription]:
+    """As of the last run: without the last collection."""
+    found = []
+    *known, _ = history.collections or [None]
+    for index, (start, subscribed) in enumerate(known):
+        end = known[index + 1][0] if index + 1 < len(known) else None
+        for (topic, group), expression in subscribed.items():
+            tags, is_sql = tags_of(expression), ">" in expression
+            found.append(definitions.Subscription(definitions.name(topic), group, tags, is_sql, start, end))
+    return found
+
+
 @pytest.fixture(scope="module")
 def built(empty_lake, catalog, settings, state) -> Built:
     """All histories in batches, the watermarks moving, the last with a replay of earlier ones; then a full refresh."""
     spark = empty_lake
     histories = {f"h{n:04}": history for n, history in enumerate(drawn(HISTORIES, BATCHES, SEED))}
+    complete_to = None
     for number, story in enumerate(dealt(whole_day().rows, SEED), start=1):
+        save_facts(settings, histories, number - 1, complete_to)
         if number == BATCHES:
             replace_records(spark, decoded_anew(histories, number))
         rows = [row | {"change_seq": number} for row in story]
@@ -175,6 +236,9 @@ def built(empty_lake, catalog, settings, state) -> Built:
             record_gaps(spark, histories)
         inputs = build(spark, catalog, settings, state)
         assert inputs.change_seq_from == (None if number == 1 else number - 1)
+    save_facts(
+        settings, histories, BATCHES, complete_to
+    )  # asked at the watermark: it belongs to the next run
     if IS_SOAK:  # else tests/dbt/test_publication.py has it
         build(spark, catalog, settings, state)  # no hour is affected, so no row changes
     in_batches = contents(catalog)
@@ -228,9 +292,18 @@ def test_the_index_has_every_row_of_the_facts_also_when_retention_has_dropped_re
 def defined(built) -> dict[str, dict[str, definitions.Rows]]:
     """By cluster what the definitions say."""
     return {
-        cluster: definitions.tables(definitions.Cluster(history.records, WATERMARK, history.gaps))
+        cluster: definitions.tables(
+            definitions.Cluster(history.records, WATERMARK, history.gaps, known_subscriptions(history))
+        )
         for cluster, history in built.histories.items()
     }
+
+
+def test_the_histories_have_what_a_subscription_decides(defined):
+    causes = Counter(
+        row["cause"] for found in defined.values() for row in found["orphaned_messages"].values()
+    )
+    assert all(causes[cause] >= 3 for cause in ("filtered", "filter_unknown", "filtered_or_lost")), causes
 
 
 @pytest.mark.parametrize("table", KEYS)

@@ -64,3 +64,18 @@ from {{ working_table('int_changed_messages') }}
       and {{ can_be_in_gap('orphaned', 'changes.changed_from', 'changes.changed_to') }}
   where {{ is_retained('orphaned.hour') }}
 {% endif %}
+{% if 'subscription' in kinds %}
+  union
+  select
+    orphaned.cluster as message_cluster,
+    orphaned.msg_id as message_key
+  from {{ published('orphaned_messages') }} as orphaned
+  inner join {{ working_table('int_context_changes') }} as changes
+    on
+      changes.kind = 'subscription'
+      and orphaned.cluster = changes.cluster
+      and orphaned.topic = changes.topic
+      and orphaned.expected_group = changes.consumer_group
+      and orphaned.published_at between changes.changed_from and changes.changed_to
+  where orphaned.hour >= timestamp '{{ kinds['subscription'] }}' and {{ is_retained('orphaned.hour') }}
+{% endif %}

@@ -1,5 +1,5 @@
 -- One row per change of the context in this run, which messages without a new record depend on: a period in which a group is
--- expected, a broadcast group, the start of the history, an ingest gap.
+-- expected, a subscription, a broadcast group, the start of the history, an ingest gap.
 {{ config(only_in='incremental_run') }}
 
 with periods as (
@@ -22,6 +22,31 @@ with periods as (
       and expected.consumer_group = expected_before.consumer_group
       and expected.expected_from = expected_before.expected_from
   where not expected.expected_to <=> expected_before.expected_to
+),
+
+-- A subscription that ended has changed for what was published since; the rest of a row never changes.
+subscriptions as (
+  select
+    coalesce(known.cluster, known_before.cluster) as cluster,
+    coalesce(known.topic, known_before.topic) as topic,
+    coalesce(known.consumer_group, known_before.consumer_group) as consumer_group,
+    case
+      when known.cluster is not null and known_before.cluster is not null
+        then least(known.subscribed_to, known_before.subscribed_to)
+      else coalesce(known.subscribed_from, known_before.subscribed_from)
+    end as changed_from,
+    greatest(known.subscribed_to, known_before.subscribed_to) as changed_to
+  from {{ ref('int_subscriptions') }} as known
+  full outer join {{ published('int_subscriptions') }} as known_before
+    on
+      known.cluster = known_before.cluster
+      and known.broker = known_before.broker
+      and known.topic = known_before.topic
+      and known.consumer_group = known_before.consumer_group
+      and known.tag_filter = known_before.tag_filter
+      and known.tags <=> known_before.tags
+      and known.subscribed_from = known_before.subscribed_from
+  where not known.subscribed_to <=> known_before.subscribed_to
 ),
 
 history as (
@@ -48,6 +73,15 @@ select
   changed_from,
   changed_to
 from periods
+union all
+select
+  'subscription' as kind,
+  cluster,
+  topic,
+  consumer_group,
+  changed_from,
+  changed_to
+from subscriptions
 union all
 select
   'broadcast' as kind,

@@ -5,7 +5,8 @@
   ref('orphan_rate'),
   key=['cluster', 'topic', 'expected_group'],
   counts=[
-    'expected', 'consumed', 'judged', 'orphaned', 'trace_gap', 'rolled_back', 'recalled', 'half_uncommitted',
-    'delayed_not_due', 'untraced_batch', 'within_grace', 'in_flight', 'not_returned', 'filtered_or_lost'
+    'expected', 'consumed', 'judged', 'orphaned', 'orphaned_proven', 'orphaned_inferred', 'orphaned_unknown',
+    'trace_gap', 'rolled_back', 'recalled', 'half_uncommitted', 'filtered', 'filter_unknown', 'delayed_not_due',
+    'untraced_batch', 'within_grace', 'in_flight', 'not_returned', 'filtered_or_lost'
   ]
 ) }}

@@ -94,7 +94,8 @@ unconsumed as (
     cluster,
     topic,
     msg_id,
-    count(*) as missing,
+    -- What the group does not subscribe to was not for it.
+    count_if(cause != 'filtered') as missing,
     count_if(is_orphan) as orphaned,
     count_if(cause in ('within_grace', 'delayed_not_due', 'in_flight')) as open,
     count_if(cause in ('rolled_back', 'recalled', 'half_uncommitted')) as withheld,

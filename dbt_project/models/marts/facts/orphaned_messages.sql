@@ -85,6 +85,43 @@ in_gaps as (
       and {{ can_be_in_gap('unconsumed', 'gaps.gap_from', 'gaps.gap_to') }}
 ),
 
+-- What the subscriptions of the group at the time of publication say; the brokers may have several.
+by_subscription as (
+  select
+    unconsumed.cluster,
+    unconsumed.topic,
+    unconsumed.msg_id,
+    unconsumed.expected_group,
+    case
+      when
+        bool_or(
+          subscriptions.tag_filter = 'all'
+          or (
+            subscriptions.tag_filter = 'tags'
+            and coalesce(array_contains(subscriptions.tags, unconsumed.tags), false)
+          )
+        )
+        then 'wanted'
+      -- The Pub of a batch has no tags, although its messages may have some.
+      when
+        bool_or(
+          subscriptions.tag_filter = 'unknown'
+          or (subscriptions.tag_filter = 'tags' and unconsumed.tags is null and unconsumed.batch_size > 1)
+        )
+        then 'filter_unknown'
+      else 'filtered'
+    end as verdict
+  from unconsumed
+  inner join {{ ref('int_subscriptions') }} as subscriptions
+    on
+      unconsumed.cluster = subscriptions.cluster
+      and unconsumed.topic = subscriptions.topic
+      and unconsumed.expected_group = subscriptions.consumer_group
+      and unconsumed.published_at >= subscriptions.subscribed_from
+      and unconsumed.published_at < subscriptions.subscribed_to
+  group by unconsumed.cluster, unconsumed.topic, unconsumed.msg_id, unconsumed.expected_group
+),
+
 classified as (
   select
     unconsumed.*,
@@ -95,6 +132,8 @@ classified as (
       -- With an EndTransaction a message is transactional whatever its msg_type is.
       when coalesce(unconsumed.transaction_state, case when unconsumed.msg_type = 'half' then 'unknown' end) = 'unknown'
         then 'half_uncommitted'
+      when by_subscription.verdict != 'wanted' and unconsumed.in_flight + unconsumed.not_returned = 0
+        then by_subscription.verdict
       when unconsumed.msg_type = 'delay' and unconsumed.watermark < unconsumed.due_at then 'delayed_not_due'
       when unconsumed.batch_size > 1 and unconsumed.in_flight + unconsumed.not_returned = 0 then 'untraced_batch'
       when unconsumed.watermark < unconsumed.due_at + {{ limit('grace') }} then 'within_grace'
@@ -107,6 +146,12 @@ classified as (
   from unconsumed
   left join in_gaps
     on unconsumed.cluster = in_gaps.cluster and unconsumed.msg_id = in_gaps.msg_id
+  left join by_subscription
+    on
+      unconsumed.cluster = by_subscription.cluster
+      and unconsumed.topic = by_subscription.topic
+      and unconsumed.msg_id = by_subscription.msg_id
+      and unconsumed.expected_group = by_subscription.expected_group
 )
 
 select
@@ -117,6 +162,11 @@ select
   cause,
   cause in ('no_traced_group', 'not_returned', 'filtered_or_lost') as is_orphan,
   cause in ('not_returned', 'filtered_or_lost') as counts_in_orphan_rate,
+  case
+    when cause in ('rolled_back', 'recalled', 'filtered', 'in_flight') then 'proven'
+    when cause in ('half_uncommitted', 'delayed_not_due', 'untraced_batch', 'not_returned') then 'inferred'
+    else 'unknown'
+  end as evidence,
   published_at,
   due_at,
   hour,

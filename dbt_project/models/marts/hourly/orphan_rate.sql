@@ -2,9 +2,10 @@
 -- was expected to consume.
 {{ config(partition_by='days(hour)', replaces='hour') }}
 {%- set causes = [
-  'trace_gap', 'rolled_back', 'recalled', 'half_uncommitted', 'delayed_not_due', 'untraced_batch', 'within_grace',
-  'in_flight', 'not_returned', 'filtered_or_lost'
+  'trace_gap', 'rolled_back', 'recalled', 'half_uncommitted', 'filtered', 'filter_unknown', 'delayed_not_due',
+  'untraced_batch', 'within_grace', 'in_flight', 'not_returned', 'filtered_or_lost'
 ] %}
+{%- set evidences = ['proven', 'inferred', 'unknown'] %}
 with expected_messages as (
   select
     messages.cluster,
@@ -40,6 +41,9 @@ unconsumed as (
     {% endfor %}
     count(*) as unconsumed,
     count_if(orphaned.counts_in_orphan_rate) as orphaned,
+    {% for evidence in evidences %}
+      count_if(orphaned.counts_in_orphan_rate and orphaned.evidence = '{{ evidence }}') as orphaned_{{ evidence }},
+    {% endfor %}
     count_if(
       not orphaned.counts_in_orphan_rate and watermarks.watermark >= orphaned.due_at + {{ limit('grace') }}
     ) as explained_past_grace
@@ -60,6 +64,9 @@ select
   expected.past_grace - coalesce(unconsumed.explained_past_grace, 0) as judged,
   {% for cause in causes %}
     coalesce(unconsumed.{{ cause }}, 0) as {{ cause }},
+  {% endfor %}
+  {% for evidence in evidences %}
+    coalesce(unconsumed.orphaned_{{ evidence }}, 0) as orphaned_{{ evidence }},
   {% endfor %}
   coalesce(unconsumed.orphaned, 0) as orphaned
 from expected
