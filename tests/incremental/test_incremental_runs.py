@@ -21,8 +21,9 @@ from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyspark.sql import Row
 
 from spark_jobs.broker_facts import store
-from spark_jobs.broker_facts.changes import FACT_TABLES, Found
+from spark_jobs.broker_facts.changes import Found
 from spark_jobs.broker_facts.collect import Collection
+from spark_jobs.broker_facts.fact_tables import FACT_TABLES
 from spark_jobs.lake import tables
 from spark_jobs.lake.catalog import lake
 from spark_jobs.lake.offsets import OFFSETS, Position, Queue, read_offsets, to_json

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 import yaml
-from pyiceberg.transforms import DayTransform, IdentityTransform
+from pyiceberg.transforms import DayTransform, IdentityTransform, Transform
 
 from spark_jobs.lake import tables
 from spark_jobs.lookup.identifiers import identifier_hash
@@ -62,7 +62,6 @@ _MODELS = [
     *("marts.invalid_records", "intermediate.int_identifier_hours"),
 ]
 FACTS = [name for name in _MODELS if name.startswith("marts.fct_")]
-_PARTITIONS = {"events.trace_records": ("store_time", DayTransform())}
 Rows = dict[str, list[dict[str, Any]]]
 
 
@@ -87,14 +86,25 @@ def serve(
     events = {"trace.change_seq": "1"}
     for name, schema in _schemas():
         found = pa.Table.from_pylist([_complete(row, schema) for row in rows.get(name, [])], schema=schema)
-        partition = ("hour", IdentityTransform()) if not copied and name in FACTS else _PARTITIONS.get(name)
-        if partition:
+        if partition := _partition(name, copied):
             warehouse.catalog.create_namespace_if_not_exists(name.split(".")[0])
             with warehouse.catalog.create_table(name, schema).update_spec() as spec:
-                spec.add_field(*partition, "time")
+                spec.add_field(partition.column, partition.transform, "time")
         warehouse.append(name, found, **(published if name.startswith("marts.") else events))
     serving = warehouse.settings.serving if copied else Serving(copied_rows=0)
     build(warehouse.settings.model_copy(update={"serving": serving}))
+
+
+class _Partition(NamedTuple):
+    column: str
+    transform: Transform[Any, Any]
+
+
+def _partition(name: str, copied: bool) -> _Partition | None:
+    """As the real tables have them, where the reader needs it."""
+    if name == "events.trace_records":
+        return _Partition("store_time", DayTransform())
+    return _Partition("hour", IdentityTransform()) if name in FACTS and not copied else None
 
 
 def world() -> Rows:
