@@ -242,3 +242,4 @@ def test_the_connection_reads_no_other_file():
     assert arguments["read_only"] is True
     assert arguments["config"]["enable_external_access"] == "false"
     assert arguments["config"]["lock_configuration"] == "true"
+    assert arguments["config"]["memory_limit"] == "2GB"
