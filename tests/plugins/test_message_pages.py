@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import re
 import shutil
@@ -11,6 +12,7 @@ from urllib.parse import parse_qs, urlsplit
 import pyarrow as pa
 import pytest
 
+from spark_jobs.lookup.wording import CAUSES
 from tests.plugins import served
 from tests.plugins.served import CLUSTER, HOSTILE, HOUR, MARKUP, PLAIN, escaped, policy_of
 
@@ -100,7 +102,7 @@ def test_orphans_are_listed_with_links(pages):
     (link,) = re.findall(r'<a href="(/messages/test/[^"]*)"', page)
     message = pages.get(link).text
     assert "Groups that have not consumed it" in message
-    assert re.search(r"<b>g</b>: filtered by the group", message)
+    assert f"<b>g</b>: {CAUSES['filtered_or_lost']}" in html.unescape(message)
 
 
 def test_a_search_shows_its_limit(home, pages, monkeypatch):
