@@ -5,6 +5,43 @@ create or replace macro bucket_ms(bucket) as
   ((bucket - greatest(bucket // 128 - 1, 0) * 128)::bigint << greatest(bucket // 128 - 1, 0))
   + ((1::bigint << greatest(bucket // 128 - 1, 0)) - 1) / 2.0;
 
+-- One step of bucket_of_rank: the entries without a bit of the bucket if they contain the rank, else those with it.
+create or replace macro bucket_of_rank_step(state, power) as
+  list_transform(
+    list_transform(
+      [state],
+      lambda s: struct_pack(
+        rank := s.rank,
+        low := list_filter(s.entries, lambda entry: (entry & power) = 0),
+        high := list_filter(s.entries, lambda entry: (entry & power) != 0),
+        cases := coalesce(
+          list_sum(
+            list_transform(
+              list_filter(s.entries, lambda entry: (entry & power) = 0), lambda entry: entry >> 13
+            )
+          ),
+          0
+        )
+      )
+    ),
+    lambda s: case
+      when s.cases >= s.rank then struct_pack(rank := s.rank, entries := s.low)
+      else struct_pack(rank := (s.rank - s.cases)::bigint, entries := s.high)
+    end
+  )[1];
+
+-- The bucket that contains the `rank`-th smallest case of the entries (bucket, number of cases); a bucket may have several.
+-- It is found bit by bit, from the highest: list_reduce over the sorted entries keeps the memory of each of its steps, and no list
+-- function of DuckDB 1.5 adds up. A bucket is below 2^13, so an entry is packed into one number.
+create or replace macro bucket_of_rank(entries, rank) as
+  bucket_of_rank_step(bucket_of_rank_step(bucket_of_rank_step(bucket_of_rank_step(bucket_of_rank_step(bucket_of_rank_step(
+  bucket_of_rank_step(bucket_of_rank_step(bucket_of_rank_step(bucket_of_rank_step(bucket_of_rank_step(bucket_of_rank_step(
+  bucket_of_rank_step(
+    struct_pack(rank := rank, entries := list_transform(entries, lambda entry: (entry.value << 13) + entry.key)),
+    4096), 2048), 1024), 512), 256), 128),
+    64), 32), 16), 8), 4), 2),
+    1).entries[1] & 8191;
+
 -- The nearest-rank percentile of the sum of histograms, in ms, NULL if they are empty. `p` is a decimal such as 0.99.
 -- It is used like an aggregate function, but as a macro it takes neither FILTER nor OVER.
 -- Like the percentiles of the marts, it is the midpoint of a bucket, and at most the longest case:
@@ -13,25 +50,18 @@ create or replace macro percentile_ms(histogram, max_ms, p) as
   case
     when p <= 0 or p > 1 then error('percentile_ms: p is above 0 and at most 1, such as 0.99')::double
     when p is not null and sum(list_sum(map_values(histogram))) > 0 then least(
-    bucket_ms(
-      -- The first element has minus the rank, and the walk adds up to zero: in DuckDB 1.5 list_reduce may read a captured column,
-      -- or its initial value, from another row.
-      list_reduce(
-        list_prepend(
-          struct_pack(
-            key := null::integer,
-            value := (-ceil(sum(list_sum(map_values(histogram))) * p::decimal(9, 6)))::bigint
-          ),
-          list_sort(flatten(list(map_entries(histogram))))
-        ),
-        lambda walk, entry: struct_pack(
-          key := case when walk.value >= 0 then walk.key else entry.key end,
-          value := walk.value + entry.value
-        )
-      ).key
-    ),
-    max(max_ms)
-  ) end;
+      -- A macro evaluates an argument wherever it uses it, bucket_ms four times; a lambda evaluates it once.
+      list_transform(
+        [
+          bucket_of_rank(
+            flatten(list(map_entries(histogram))),
+            ceil(sum(list_sum(map_values(histogram))) * p::decimal(9, 6))::bigint
+          )
+        ],
+        lambda bucket: bucket_ms(bucket)
+      )[1],
+      max(max_ms)
+    ) end;
 
 -- The link to the page of a message, with any characters in its id (spark_jobs/lookup/address.py); NULL where the address of the pages was not known when the file was built.
 create or replace macro message_url(cluster, msg_id) as
