@@ -88,6 +88,25 @@ line in other notifications.
 Maintenance, replays and re-extractions open such a window for the checks of the jobs that wait for them
 ([maintenance](maintenance.md#beside-the-writers)).
 
+### Owners
+
+The seed `dbt_project/seeds/owners.csv` names the team of a topic or a consumer group. Alerts of the class `messaging` on
+an entity with that topic or group have the team as `owner`; the owner of the group comes before that of the topic.
+Other alerts have `alerts.owner`.
+
+```
+cluster,topic,consumer_group,team,severity,route
+prod,orders,,sales,,
+prod,,mail-service,mail,warning,mail
+```
+
+- `severity` is the most severe that alerts of the owner are. It never raises the severity of a check, since a critical
+  alert needs proof.
+- `route` replaces the route of the check: it is the label `route` in Alertmanager, and a key of `alerts.apprise`. If a
+  route has no recipient, its alerts go to the route of the check, and `make up` says so.
+
+`team` is a column of `dim_topics`, `dim_consumer_groups` and `topic_consumer_groups`, and a filter of the dashboards.
+
 ## Sinks
 
 Addresses may contain secrets, so set them in the environment. They are never logged, shown or stored:

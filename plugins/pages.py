@@ -152,5 +152,5 @@ def _messages(alert: dict[str, Any], pages: str, window: timedelta) -> str | Non
     seen_at, check = alert.get("last_seen_at"), BY_NAME.get(str(alert.get("check")))
     if seen_at is None or check is None:
         return None
-    about = About(check.name, check.route, alert.get("entity"), seen_at)
+    about = About(check.name, check.kind, alert.get("entity"), seen_at)
     return MessagesPage(pages, window).link([about])

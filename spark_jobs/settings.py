@@ -274,8 +274,9 @@ class Alerts(_Section):
     alertmanager: list[SecretStr] = Field(
         default=[], description="base URL of each Alertmanager of the cluster, such as http://am-1:9093"
     )
-    apprise: dict[Route, list[SecretStr]] = Field(
-        default={}, description="Apprise URLs by route, such as {pipeline = ['slack://…']}"
+    apprise: dict[str, list[SecretStr]] = Field(
+        default={},
+        description="Apprise URLs by route: pipeline, messaging and those of the seed owners; such as {pipeline = ['slack://…']}",
     )
     heartbeat_url: SecretStr | None = Field(
         default=None,
@@ -286,8 +287,15 @@ class Alerts(_Section):
         description="folder of the runbooks, as a link; unset: Airflow's page of them, where "
         "AIRFLOW__API__BASE_URL says where that is",
     )
-    owner: str = Field(default="data-platform", description="stands in every result and alert")
+    owner: str = Field(
+        default="data-platform",
+        description="owner of results, and of alerts on what the seed `owners` does not name",
+    )
     maintenance: list[MaintenanceWindow] = []
+
+    def reach(self, route: str) -> bool:
+        """Whether alerts of the route are sent to anyone."""
+        return bool(self.alertmanager or self.apprise.get(route))
 
 
 class Serving(_Section):

@@ -17,8 +17,8 @@ EMPTY = "Empty: "
 # The rows of notes, which no file has.
 NOTE = "ROW-NOTE"
 _LINE = 150  # characters of a text over all columns
-# DuckDB opens the file read-only, reads no other file, and takes no other settings. The connections of a process to one file share
-# one instance of DuckDB, with its threads and memory; by default that may take 80 % of the machine's memory.
+# DuckDB opens the file read-only, reads no other file, and takes no other settings. The connections of a process to one file
+# share one instance of DuckDB, with its threads and memory; by default that may take 80 % of the machine's memory.
 ENGINE_PARAMS = {
     "connect_args": {
         "read_only": True,

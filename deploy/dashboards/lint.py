@@ -38,7 +38,7 @@ def problems(found: Assets) -> list[str]:
                         connection,
                         f"dashboards/{name}.yaml: filter {each.name}",
                         dataset,
-                        [f'"{each.column}"'],
+                        [_expression(dataset, each.column)],
                     )
     used = {cell.chart for each in found.dashboards.values() for row in each.rows for cell in row}
     lines += [f"charts/{name}.yaml: no dashboard shows it" for name in found.charts.keys() - used]
@@ -94,6 +94,11 @@ def _of_chart(connection: duckdb.DuckDBPyConnection, file: str, chart: Chart, da
     if not chart.description:
         lines.append(f"{file}: no description")
     return lines
+
+
+def _expression(dataset: Dataset, column: str | None) -> str:
+    calculated = dataset.calculated.get(column or "")
+    return calculated.expression if calculated else f'"{column}"'
 
 
 def _plan(

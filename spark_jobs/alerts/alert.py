@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from spark_jobs.checks.check import Evaluation, Result, runbook
 from spark_jobs.checks.formatting import printable
+from spark_jobs.checks.owners import NO_OWNERS, Owner, Owners
 from spark_jobs.checks.titles import title
 from spark_jobs.settings import MaintenanceWindow, Settings
 
@@ -72,7 +73,11 @@ def identity(evaluation: Evaluation, result: Result, environment: str) -> str:
 
 
 def advance(
-    alerts: Sequence[Alert], evaluations: Iterable[Evaluation], settings: Settings, now: datetime
+    alerts: Sequence[Alert],
+    evaluations: Iterable[Evaluation],
+    settings: Settings,
+    now: datetime,
+    owners: Owners = NO_OWNERS,
 ) -> list[Alert]:
     """Update the alerts with evaluations; alerts of other checks are unchanged.
 
@@ -98,7 +103,7 @@ def advance(
                     after[newest[name]] = _resolved(known, printable(result.detail), "passed", now)
             elif result.passed is False:
                 newest[name] = len(after)
-                after.append(_opened(name, evaluation, result, settings, now))
+                after.append(_opened(name, evaluation, result, settings, now, owners))
         if evaluation.complete:
             for n, alert in enumerate(after):
                 is_gone = alert.check == evaluation.check.name and alert.identity not in seen
@@ -134,8 +139,11 @@ def _is_late(known: Alert, now: datetime) -> bool:
     return now < known.known_at <= now + SKEW
 
 
-def _opened(name: str, evaluation: Evaluation, result: Result, settings: Settings, now: datetime) -> Alert:
+def _opened(
+    name: str, evaluation: Evaluation, result: Result, settings: Settings, now: datetime, owners: Owners
+) -> Alert:
     check = evaluation.check
+    owner = owners.of(check, result.entity) or Owner(settings.alerts.owner)
     return Alert(
         identity=name,
         environment=settings.environment,
@@ -143,9 +151,9 @@ def _opened(name: str, evaluation: Evaluation, result: Result, settings: Setting
         check=check.name,
         entity=result.entity,
         kind=check.kind,
-        severity=evaluation.severity,
-        route=check.route,
-        owner=settings.alerts.owner,
+        severity=owner.lowered(evaluation.severity),
+        route=owner.route if owner.route and settings.alerts.reach(owner.route) else check.route,
+        owner=owner.team,
         runbook_url=runbook(check, settings),
         state="open",
         first_failed_at=now,

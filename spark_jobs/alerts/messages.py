@@ -24,7 +24,7 @@ class HasEntity(Protocol):
     @property
     def check(self) -> str: ...
     @property
-    def route(self) -> str: ...
+    def kind(self) -> str: ...
     @property
     def entity(self) -> str | None: ...
     @property
@@ -33,10 +33,10 @@ class HasEntity(Protocol):
 
 @dataclass(frozen=True)
 class About:
-    """The least of an alert: its check, route, entity, and newest failure."""
+    """The least of an alert: its check, class, entity, and newest failure."""
 
     check: str
-    route: str
+    kind: str
     entity: str | None
     last_seen_at: datetime
 
@@ -62,12 +62,12 @@ class MessagesPage:
     def link(self, alerts: Sequence[HasEntity]) -> str | None:
         """The search that finds the messages of all these alerts of one check; None if it is not about messages."""
         # The checks import Spark. The supervisor of Airflow sends alerts without it: none of its own is about messages.
-        if alerts[0].route != "messaging":
+        if alerts[0].kind != "messaging":
             return None
         from spark_jobs.checks.registry import BY_NAME
 
         check = BY_NAME.get(alerts[0].check)
-        if check is None:
+        if check is None or check.route != "messaging":
             return None
         entities = [parts(check, alert.entity) for alert in alerts]
         shared = {name: entities[0].get(name, "") for name in _FIELDS}

@@ -15,6 +15,8 @@ from spark_jobs.alerts.sinks.secrets import logging_suppressed
 from spark_jobs.alerts.sinks.sink import Sink, configured
 from spark_jobs.checks.check import Evaluation
 from spark_jobs.checks.formatting import duration, printable
+from spark_jobs.checks.owners import NO_OWNERS, Owners
+from spark_jobs.checks.owners import read as read_owners
 from spark_jobs.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -64,6 +66,7 @@ def notify(
         Exception: the store cannot be read, so it is unknown what was sent.
     """
     found = list(evaluations)
+    owners = _owners()
     sinks = configured(settings.alerts, MessagesPage.of(settings))
     before: dict[tuple[str, datetime], Alert] = {}
     due: dict[tuple[str, datetime], Alert] = {}
@@ -72,7 +75,7 @@ def notify(
     def step(alerts: list[Alert]) -> list[Alert]:
         nonlocal before, due, after
         before = {_key(alert): alert for alert in alerts}
-        current = retire(advance(alerts, found, settings, now), settings.checks.off, now)
+        current = retire(advance(alerts, found, settings, now, owners), settings.checks.off, now)
         due = {_key(alert): alert for alert in current if _is_due(alert, sinks, now)}
         after = [replace(a, next_attempt_at=now + LEASE) if _key(a) in due else a for a in current]
         return after
@@ -113,6 +116,15 @@ def notify(
     if unsaved:
         raise unsaved
     return result
+
+
+def _owners() -> Owners:
+    """The rows of the seed `owners`; none if it cannot be read: an alert with the wrong recipient is better than none."""
+    try:
+        return read_owners()
+    except ValueError as error:
+        log.error("alerts have the owner of the settings: %s", error)
+        return NO_OWNERS
 
 
 def remind(standing: Sequence[Alert], settings: Settings) -> NotifyResult:

@@ -32,3 +32,10 @@ create or replace macro runbook_link(runbook) as
     || '" target="_blank">' || html_text(parse_filename(runbook, true)) || '</a>',
     runbook
   );
+
+-- The team of a consumer group, or else of the topic: the seed `owners`. Pass NULL for what a row has not.
+create or replace macro team_of(of_cluster, of_topic, of_group) as
+  coalesce(
+    (select any_value(team) from marts.dim_consumer_groups where cluster = of_cluster and consumer_group = of_group),
+    (select any_value(team) from marts.dim_topics where cluster = of_cluster and topic = of_topic)
+  );

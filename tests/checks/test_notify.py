@@ -218,7 +218,6 @@ def test_notifications_are_sent_with_a_damaged_file_store(tmp_path, store, hook,
     [
         ("TRACE_ALERTS__APPRISE", "slack://hush-7/tok-9"),
         ("TRACE_ALERTS__APPRISE", '["slack://hush-7/tok-9"]'),
-        ("TRACE_ALERTS__APPRISE", '{"pipelin": ["slack://hush-7/tok-9"]}'),
         ("TRACE_ALERTS__APPRISE", '{"pipeline": "slack://hush-7/tok-9"}'),
         ("TRACE_ALERTS__ALERTMANAGER", '"http://hush-7:tok-9@am"'),
         ("TRACE_ALERTS__HEARTBEAT", "https://hush-7/tok-9"),

@@ -15,7 +15,8 @@ from spark_jobs.serving.build import FUNCTIONS
 
 # The longest duration of 63 bits, in ms, is in bucket 7295.
 BUCKETS = st.one_of(st.integers(0, 300), st.integers(0, 7295))
-HISTOGRAMS = st.none() | st.dictionaries(BUCKETS, st.integers(1, 2**40), max_size=6)
+# An empty one is stored as NULL.
+HISTOGRAMS = st.dictionaries(BUCKETS, st.integers(1, 2**40), max_size=6)
 ROWS = st.lists(st.tuples(st.integers(0, 2), HISTOGRAMS), max_size=12)
 
 
@@ -33,8 +34,8 @@ def midpoint(bucket: int) -> float:
     return (bucket - 128 * halvings) * 2**halvings + (2**halvings - 1) / 2
 
 
-def percentile(histograms: list[dict[int, int] | None], p: Fraction, longest: float) -> float | None:
-    cases = sum((Counter(each) for each in histograms if each), Counter())
+def percentile(histograms: list[dict[int, int]], p: Fraction, longest: float) -> float | None:
+    cases = sum((Counter(each) for each in histograms), Counter())
     if not cases:
         return None
     left = math.ceil(cases.total() * p)
@@ -51,11 +52,12 @@ def test_it_is_the_nearest_rank_of_the_summed_histograms(connection, rows, perce
     connection.execute("create or replace temp table marts (name integer, histogram map(integer, bigint))")
     if rows:
         connection.executemany(
-            "insert into marts select ?, map_from_entries(list_transform(list_zip(?::integer[], ?::bigint[]), lambda e: {'k': e[1], 'v': e[2]}))",
-            [
-                (name, None, None) if each is None else (name, list(each), list(each.values()))
-                for name, each in rows
-            ],
+            """
+            insert into marts select ?, map_from_entries(
+              list_transform(list_zip(?::integer[], ?::bigint[]), lambda entry: {'k': entry[1], 'v': entry[2]})
+            )
+            """,
+            [(name, list(each), list(each.values())) if each else (name, None, None) for name, each in rows],
         )
     found = connection.execute(
         f"select name, percentile_ms(histogram, {longest}::double, {percent / 100}) from marts group by name"

@@ -23,10 +23,10 @@ _MARKUP = str.maketrans("@<>[]*`~|", "＠‹›［］∗ʼ∼¦")
 
 
 def grouped(alerts: Sequence[Alert]) -> list[list[Alert]]:
-    """Group the alerts by check and state."""
-    groups: dict[tuple[str, str, str], list[Alert]] = defaultdict(list)
+    """Group the alerts by check, state, owner and severity."""
+    groups: dict[tuple[str, ...], list[Alert]] = defaultdict(list)
     for alert in alerts:
-        groups[alert.route, alert.check, alert.state].append(alert)
+        groups[alert.route, alert.check, alert.state, alert.owner, alert.severity].append(alert)
     return list(groups.values())
 
 

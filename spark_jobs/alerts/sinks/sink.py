@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from pydantic import SecretStr
 
 from spark_jobs.alerts.alert import Alert
 from spark_jobs.alerts.messages import MessagesPage
 from spark_jobs.alerts.sinks import alertmanager, apprise
+from spark_jobs.checks import owners
 from spark_jobs.settings import Alerts, Route
 
 
@@ -29,7 +30,7 @@ class Sink:
     name: str
     kind: Literal["alertmanager", "apprise"]
     address: SecretStr
-    route: Route | None = None
+    route: str | None = None
     messages: MessagesPage | None = None
 
     def lacks(self, alert: Alert) -> bool:
@@ -70,6 +71,19 @@ def missing(alerts: Alerts) -> list[str]:
         lines.append("alerts have no recipient: set alerts.alertmanager or alerts.apprise")
     elif not any(sink.route in (None, "pipeline") for sink in configured(alerts)):
         lines.append("alerts of the route pipeline have no recipient: set alerts.apprise.pipeline")
+    try:
+        routes = owners.read().routes
+    except ValueError as error:
+        return [*lines, f"alerts have the owner of the settings, as the seed owners cannot be used: {error}"]
+    lines += [
+        f"alerts.apprise.{route} is sent nothing: neither a check nor the seed owners has that route"
+        for route in sorted(set(alerts.apprise) - routes - set(get_args(Route)))
+    ]
+    lines += [
+        f"alerts of the route {route} (seed owners) go to the route of their check: set alerts.apprise.{route}"
+        for route in sorted(routes)
+        if configured(alerts) and not alerts.reach(route)
+    ]
     return lines
 
 

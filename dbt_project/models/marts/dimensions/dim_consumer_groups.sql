@@ -19,7 +19,10 @@ select
   attempts.last_seen_at,
   attempts.attempts,
   broadcast.consumer_group is not null as is_broadcast,
-  attempts.layouts
+  attempts.layouts,
+  owners.team
 from attempts
 left join {{ ref('int_broadcast_groups') }} as broadcast
   on attempts.cluster = broadcast.cluster and attempts.consumer_group = broadcast.consumer_group
+left join {{ ref('owners') }} as owners
+  on attempts.cluster = owners.cluster and attempts.consumer_group = owners.consumer_group

@@ -35,7 +35,10 @@ select
   coalesce(attempts.attempts, 0) as attempts,
   sends.topic_kinds,
   sends.msg_types,
-  sends.layouts
+  sends.layouts,
+  owners.team
 from sends
 left join attempts
   on sends.cluster = attempts.cluster and sends.topic = attempts.topic
+left join {{ ref('owners') }} as owners
+  on sends.cluster = owners.cluster and sends.topic = owners.topic
