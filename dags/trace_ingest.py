@@ -23,9 +23,6 @@ from airflow.sdk.exceptions import AirflowSkipException
 from plugins.airflow_credentials import credentials
 from plugins.notifier import CALLBACKS
 from plugins.spark_job import spark_job
-from spark_jobs.lake.catalog import summary_with
-from spark_jobs.lake.offsets import CHANGE_SEQ
-from spark_jobs.lake.tables import EVENTS
 from spark_jobs.settings import Settings
 
 SETTINGS = Settings()
@@ -72,6 +69,11 @@ def trace_ingest() -> None:
     @task(inlets=[RECORDS], outlets=[RECORDS])
     def announce(inlet_events=None):  # type: ignore[no-untyped-def]
         """Update the Asset if records were published since its last event; that starts `trace_marts`."""
+        # Airflow parses this file also for tasks that need none of it.
+        from spark_jobs.lake.catalog import summary_with
+        from spark_jobs.lake.offsets import CHANGE_SEQ
+        from spark_jobs.lake.tables import EVENTS
+
         events = inlet_events[RECORDS]
         last = events[-1].extra.get("change_seq", 0) if len(events) else 0
         now = int(summary_with(Settings(), EVENTS, CHANGE_SEQ).get(CHANGE_SEQ, 0))

@@ -140,8 +140,8 @@ def components(environment: Mapping[str, str], port: int) -> tuple[str, dict[str
         "AIRFLOW__API__SECRET_KEY": secret(home / "api-secret", secrets.token_hex(32)),
         "AIRFLOW__API_AUTH__JWT_SECRET": secret(home / "jwt-secret", secrets.token_hex(32)),
         "AIRFLOW__SCHEDULER__SCHEDULER_HEARTBEAT_SEC": "2",
-        # The files do not change while Airflow runs; parsing one takes seconds of CPU.
-        "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "600",
+        # A file that has changed is parsed at once; parsing one takes seconds of CPU.
+        "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "3600",
         **API_RETRIES,
     }
     api_server = ("--host", "127.0.0.1", "--port", str(port), "--workers", "1")

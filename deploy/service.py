@@ -26,6 +26,8 @@ log = logging.getLogger(__name__)
 START_SECONDS = 240.0
 PARSE_SECONDS = 120.0
 STEP_SECONDS = 1.0
+# Between two questions whether the components answer, while all of them do.
+HEALTH_SECONDS = 5.0
 # A log of this size is rotated; so many rotated files of each log are kept.
 LOG_BYTES = 10_000_000
 LOG_BACKUPS = 5
@@ -64,6 +66,8 @@ class Service:
         self._logs = settings.home / "airflow" / "components"
         self._heartbeats = Heartbeats(Airflow(url, timeout=5))
         self._health = health
+        self._answered: dict[str, bool | None] = {}
+        self._next_question = 0.0
         self.supervisor = Supervisor(components, self._start, self._answers, timeouts)
         self._alerts = InstallationAlerts(settings, time.monotonic())
         self._dags = Dags(url, settings.home / "airflow")
@@ -116,7 +120,14 @@ class Service:
         self._publish(now)
 
     def _answers(self) -> dict[str, bool | None]:
-        return self._heartbeats.health() | {name: answers() for name, answers in self._health.items()}
+        """Which components answer: asked in each step until all do, then every `HEALTH_SECONDS`."""
+        now = time.monotonic()
+        if now >= self._next_question:
+            self._answered = self._heartbeats.health()
+            self._answered |= {name: answers() for name, answers in self._health.items()}
+            if all(self._answered.get(name) for name in self.supervisor.states):
+                self._next_question = now + HEALTH_SECONDS
+        return self._answered
 
     def _publish(self, now: float) -> None:
         state = {
@@ -157,6 +168,7 @@ class Service:
 
     def _start(self, component: Component) -> subprocess.Popen[Any]:
         self._heartbeats.restarted(component.name)
+        self._next_question = 0.0  # the last answer was of another process
         with self._log_of(component).open("a") as out:
             return child_process.spawn(
                 component.command,

@@ -18,10 +18,10 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import Any
 
-import httpx
 from rich.console import Console
 
 from deploy import child_process
@@ -163,10 +163,14 @@ def free_port() -> int:
 
 def is_healthy(port: int) -> bool:
     """Whether the server answers."""
+    connection = HTTPConnection("127.0.0.1", port, timeout=5)
     try:
-        return httpx.get(f"{url_of(port)}/health", timeout=5).text == "OK"
-    except httpx.HTTPError:
+        connection.request("GET", "/health")
+        return connection.getresponse().read() == b"OK"
+    except (OSError, HTTPException):
         return False
+    finally:
+        connection.close()
 
 
 def _text_of_scripts() -> str:

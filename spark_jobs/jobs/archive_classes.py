@@ -13,9 +13,8 @@ import tempfile
 import time
 from pathlib import Path
 
-import pyspark
-
-from spark_jobs.lake import class_archive
+from spark_jobs.lake import class_archive, jars
+from spark_jobs.lake.submit_conf import submit_conf
 from spark_jobs.settings import PROJECT, Limits, Settings, load_settings
 
 
@@ -28,8 +27,6 @@ def make() -> Path:
     path = class_archive.archive()
     if path.exists():
         return path
-    from spark_jobs.lake.session import submit_conf  # it loads slowly, and every `make run` comes here
-
     print("set-up: archiving the Java classes of Spark and Iceberg (20 to 60 s)", file=sys.stderr, flush=True)
     started = time.monotonic()
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -43,7 +40,7 @@ def make() -> Path:
         )
         done = subprocess.run(
             [
-                str(Path(pyspark.__file__).parent / "bin" / "spark-submit"),
+                str(jars.spark_home() / "bin" / "spark-submit"),
                 *(f"--conf={key}={value}" for key, value in conf.items()),
                 __file__,
                 scratch,

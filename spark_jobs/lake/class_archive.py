@@ -10,8 +10,6 @@ import hashlib
 import sys
 from pathlib import Path
 
-import pyspark
-
 from spark_jobs.lake import jars
 
 NAME = "spark-classes-{}.jsa"
@@ -23,7 +21,7 @@ def archive() -> Path:
     """The path of the archive for this JVM and these jars, inside the Python environment; it may not exist yet."""
     files = [
         Path(jars.java()).resolve(),
-        *sorted(Path(pyspark.__file__).parent.glob("jars/*.jar")),
+        *sorted(jars.spark_home().glob("jars/*.jar")),
         *jars.jars(jars.SPARK),
     ]
     versions = [f"{file} {file.stat().st_size} {file.stat().st_mtime_ns}" for file in files]

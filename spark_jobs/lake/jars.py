@@ -23,14 +23,25 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
-
-import pyspark
 
 from spark_jobs.settings import PROJECT
 
 SPARK = PROJECT / "spark_jobs" / "ivy.xml"
 LINEAGE = PROJECT / "spark_jobs" / "lineage" / "ivy.xml"
+
+
+def spark_home() -> Path:
+    """The folder of pyspark, with Spark's jars and scripts; pyspark is not imported.
+
+    Raises:
+        ImportError: pyspark is not installed.
+    """
+    found = find_spec("pyspark")
+    if found is None or found.origin is None:
+        raise ImportError("pyspark is not installed in this Python environment: run `make setup`")
+    return Path(found.origin).parent
 
 
 def cache_folder() -> Path:
@@ -104,7 +115,7 @@ def fetch(ivy_file: Path, verify: bool = True) -> Path:
         with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
             pattern = f"{scratch}/jars/[artifact]-[revision](-[classifier]).[ext]"
             command = [
-                *(java(), "-cp", str(Path(pyspark.__file__).parent / "jars" / "*")),
+                *(java(), "-cp", str(spark_home() / "jars" / "*")),
                 *("org.apache.ivy.Main", "-cache", str(cache_folder() / "ivy")),
                 *("-ivy", str(ivy_file), "-confs", "default", "-types", "jar", "bundle"),
                 *("-retrieve", pattern),

@@ -11,48 +11,11 @@ from zipfile import ZipFile
 
 from pyspark.sql import SparkSession
 
-from spark_jobs.lake import class_archive, damaged_files, identity, jars, tables
+from spark_jobs.lake import damaged_files, identity, tables
 from spark_jobs.lake.catalog import lake
+from spark_jobs.lake.submit_conf import CLASS_PATH, submit_conf
 from spark_jobs.process import interrupts
-from spark_jobs.process.home import UMASK
 from spark_jobs.settings import CATALOG, PROJECT, Settings
-
-# Generated methods are large: Iceberg's may exceed the size above which the JVM does not compile a method, and the
-# decoder's the size from which it stops inlining. The parallel garbage collector does less work for each written object
-# than the JVM's default, which is designed for short pauses; for batch jobs throughput matters.
-_JAVA_OPTIONS = "-XX:-DontCompileHugeMethods -XX:-ClipInlining -XX:+UseParallelGC"
-# After an OutOfMemoryError a driver may wait forever for a dead thread: it exits instead, and the next run repeats the work.
-_DRIVER_OPTIONS = f"{_JAVA_OPTIONS} -XX:+ExitOnOutOfMemoryError"
-# Hadoop's own class for local files starts a `chmod` process for each file and directory that it creates, which takes
-# longer than writing a small file. This one sets permissions by a system call.
-_LOCAL_FILES = {"spark.hadoop.fs.file.impl": "com.globalmentor.apache.hadoop.fs.BareLocalFileSystem"}
-_CLASS_PATH = "spark.driver.extraClassPath"
-_HADOOP_UMASK = "spark.hadoop.fs.permissions.umask-mode"
-_LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
-
-
-def submit_conf(settings: Settings) -> dict[str, str]:
-    """Spark properties that must be set before the driver's JVM starts: for spark-submit and for `session`."""
-    lineage = jars.jars(jars.LINEAGE) if settings.lineage.url else []
-    ours = ":".join(map(str, jars.jars(jars.SPARK)))
-    conf = {
-        "spark.driver.memory": settings.spark_driver_memory,
-        "spark.jars": ",".join(map(str, [*jars.jars(jars.SPARK), *lineage])),
-        # Spark puts these before the extraJavaOptions, which belong to the user.
-        "spark.driver.defaultJavaOptions": f"{_DRIVER_OPTIONS} {class_archive.options()}".rstrip(),
-        "spark.executor.defaultJavaOptions": _JAVA_OPTIONS,
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",  # the jobs print their own progress
-        "spark.log.level": "WARN",
-        # Hadoop ignores the umask of the process for local files; it uses the first value that is set.
-        **({_HADOOP_UMASK: f"{UMASK:03o}"} if settings.warehouse.startswith("file:") else {}),
-        # Executors of a cluster read their configuration before they have the jar of this class.
-        **({**_LOOPBACK, **_LOCAL_FILES} if settings.spark_master.startswith("local") else {}),
-        **settings.spark_conf,
-    }
-    # spark-submit needs these jars before it reads `spark.jars`, so a class path of the user is added to them.
-    conf[_CLASS_PATH] = ":".join(filter(None, [ours, settings.spark_conf.get(_CLASS_PATH)]))
-    return conf
 
 
 def session_conf(settings: Settings) -> dict[str, str]:
@@ -80,7 +43,7 @@ def session_conf(settings: Settings) -> dict[str, str]:
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": "4",
         "spark.sql.ansi.enabled": "false",
-        **{key: value for key, value in settings.spark_conf.items() if key != _CLASS_PATH},
+        **{key: value for key, value in settings.spark_conf.items() if key != CLASS_PATH},
     }
 
 

@@ -69,6 +69,8 @@ def dbt(command: str, inputs: Inputs, state: Path, project: Path = DBT_PROJECT, 
     result = dbtRunner().invoke(
         [
             *("--quiet", "--log-path", str(state / "logs"), "--log-level-file", "info", "--populate-cache"),
+            # dbt cannot use what it parsed with other vars, and they differ from run to run.
+            "--no-partial-parse",
             *(command, "--project-dir", str(project), "--profiles-dir", str(project)),
             *("--target-path", str(state / "target"), "--vars", json.dumps(inputs.dbt_vars)),
             *args,

@@ -12,8 +12,8 @@ from pathlib import Path
 import duckdb
 import pytest
 
+from spark_jobs.serving import files
 from spark_jobs.serving.build import build
-from spark_jobs.serving.contents import current_file
 from spark_jobs.settings import PROJECT, Settings
 
 
@@ -53,14 +53,21 @@ LATENCY_MARTS = {
 }
 
 
+@pytest.fixture(scope="module")
+def file(marts, settings):
+    """The serving file of the marts, for tests that only read it."""
+    files.remove_all(settings)
+    yield build(settings).file
+    files.remove_all(settings)
+
+
 @pytest.mark.parametrize("mart", LATENCY_MARTS)
-def test_percentiles_of_the_function_equal_those_of_the_marts(served, mart):
+def test_percentiles_of_the_function_equal_those_of_the_marts(file, mart):
     """Of each hour, and of the hours of each day."""
-    build(served)
     columns = {"p50_ms": 0.5, "p90_ms": 0.9, "p95_ms": 0.95, "p99_ms": 0.99, "p999_ms": 0.999}
     functions = ", ".join(f"percentile_ms(histogram, max_ms, {p})" for p in columns.values())
     key = f"cluster, {LATENCY_MARTS[mart]}, topic"
-    with duckdb.connect(current_file(served), read_only=True) as reader:
+    with duckdb.connect(file, read_only=True) as reader:
         for table, column, time in ((mart, "hour", "hour"), (f"{mart}_daily", "day", "hour::date")):
             by_mart = f"select {key}, {column}, {', '.join(columns)} from lake.marts.{table}"
             by_function = (
@@ -76,19 +83,17 @@ def test_percentiles_of_the_function_equal_those_of_the_marts(served, mart):
 
 
 @pytest.mark.parametrize("p", ["0", "-0.5", "99", "1.5"])
-def test_a_percentile_is_above_0_and_at_most_1(served, p):
-    build(served)
-    with duckdb.connect(current_file(served), read_only=True) as reader:
+def test_a_percentile_is_above_0_and_at_most_1(file, p):
+    with duckdb.connect(file, read_only=True) as reader:
         with pytest.raises(duckdb.Error, match="above 0 and at most 1"):
             reader.execute(f"select percentile_ms(histogram, max_ms, {p}) from lake.marts.send_latency")
         null = reader.execute("select percentile_ms(histogram, max_ms, null) from lake.marts.send_latency")
         assert null.fetchall() == [(None,)]
 
 
-def test_the_examples_of_the_documentation_run(marts, served, tmp_path):
+def test_the_examples_of_the_documentation_run(marts, settings, file, tmp_path):
     """Their `var` is the home of the lake."""
-    build(served)
-    (tmp_path / "var").symlink_to(served.home)
+    (tmp_path / "var").symlink_to(settings.home)
     page = (PROJECT / "docs" / "sql.md").read_text()
     programs = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     assert len(programs) == 2
@@ -103,6 +108,6 @@ def test_the_examples_of_the_documentation_run(marts, served, tmp_path):
     pages = page + (PROJECT / "README.md").read_text()
     queries = re.findall(r"make sql QUERY=\"(.*?)\"", pages, re.DOTALL)
     assert len(queries) >= 6
-    with duckdb.connect(current_file(served), read_only=True) as reader:
+    with duckdb.connect(file, read_only=True) as reader:
         for query in queries:
             reader.execute(query)

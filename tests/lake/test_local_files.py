@@ -8,7 +8,8 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from spark_jobs.lake import jars
-from spark_jobs.lake.session import session_conf, submit_conf
+from spark_jobs.lake.session import session_conf
+from spark_jobs.lake.submit_conf import submit_conf
 from spark_jobs.settings import Settings
 
 

@@ -8,7 +8,8 @@ import pytest
 from sqlalchemy.exc import OperationalError
 
 from spark_jobs.lake.catalog import lake
-from spark_jobs.lake.session import session_conf, submit_conf
+from spark_jobs.lake.session import session_conf
+from spark_jobs.lake.submit_conf import submit_conf
 from spark_jobs.settings import Catalog, Settings
 
 SECRET = "hush-hush-8"

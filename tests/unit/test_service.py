@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -74,27 +77,68 @@ def test_a_log_that_cannot_be_copied_is_kept(tmp_path, monkeypatch):
     }
 
 
+@contextmanager
+def supervised(
+    home: Path, component: Component, health: dict[str, Callable[[], bool | None]]
+) -> Iterator[Service]:
+    """A service with one component, and no Airflow that answers."""
+    (home / "airflow").mkdir(exist_ok=True)
+    with (
+        (home / "lock").open("w") as lock,
+        Service(
+            Settings(home=home),
+            "http://127.0.0.1:1",
+            dict(os.environ),
+            [component],
+            health,
+            Timeouts(first_pause=0),
+            lock.fileno(),
+            lambda _: None,
+        ) as found,
+    ):
+        yield found
+
+
 def test_each_start_of_a_component_appends_to_its_log(tmp_path, monkeypatch):
     monkeypatch.setattr(service, "LOG_BYTES", 1000)
     logs = tmp_path / "airflow" / "components"
     logs.mkdir(parents=True)
     (logs / "scheduler.log").write_text("of the start before\n")
     (logs / "up.log").write_text("x" * 1000)
-    with (tmp_path / "lock").open("w") as lock:
-        command = ("sh", "-c", "echo started; sleep 600")
-        supervised = Service(
-            Settings(home=tmp_path),
-            "http://127.0.0.1:1",
-            dict(os.environ),
-            [Component("scheduler", command)],
-            {},
-            Timeouts(),
-            lock.fileno(),
-            lambda _: None,
-        )
-        with supervised:
-            supervised._step(time.monotonic())
-            wait_for(logs / "scheduler.log", "started")
+    command = ("sh", "-c", "echo started; sleep 600")
+    with supervised(tmp_path, Component("scheduler", command), {}) as it:
+        it._step(time.monotonic())
+        wait_for(logs / "scheduler.log", "started")
     assert (logs / "scheduler.log").read_text() == "of the start before\nstarted\n"
     assert (logs / "up.log.1").read_text() == "x" * 1000
     assert (logs / "up.log").read_text() == ""
+
+
+def test_components_that_all_answer_are_asked_less_often(tmp_path, monkeypatch):
+    """In each step until they answer, then at an interval; a restarted one again in each step."""
+    monkeypatch.setattr(service, "HEALTH_SECONDS", 600)
+    asked: list[bool] = []
+
+    def answers() -> bool:
+        asked.append(len(asked) >= 2)
+        return asked[-1]
+
+    with supervised(tmp_path, Component("a", ("sleep", "600")), {"a": answers}) as it:
+        a = it.supervisor.states["a"]
+        for _ in range(8):
+            it._step(time.monotonic())
+        assert asked == [False, False, True]
+        assert a.healthy_since is not None
+        first = a.pid
+        os.kill(first, signal.SIGKILL)
+        until = time.monotonic() + 30
+        while a.pid == first or a.healthy_since is None:
+            assert time.monotonic() < until
+            time.sleep(0.05)
+            it._step(time.monotonic())
+        assert asked == [False, False, True, True]
+        monkeypatch.setattr(service, "HEALTH_SECONDS", 0)
+        it._next_question = 0.0
+        for _ in range(3):
+            it._step(time.monotonic())
+        assert len(asked) == 7

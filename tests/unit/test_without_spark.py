@@ -15,6 +15,7 @@ CLIENT = sorted(
     if file.stem != "datasource"
 )
 MODULES = [
+    "plugins.spark_job",
     "spark_jobs.broker_facts.record",
     "spark_jobs.checks.service",
     "spark_jobs.erasure.rules",
@@ -22,6 +23,7 @@ MODULES = [
     "spark_jobs.lake.catalog",
     "spark_jobs.lake.identity",
     "spark_jobs.lake.offsets",
+    "spark_jobs.lake.submit_conf",
     "spark_jobs.lake.tables",
     "spark_jobs.mart_build.inputs",
 ]
