@@ -230,7 +230,12 @@ class Checks(_Section):
     clock_skew_ms: float = 30_000
     duplicate_rate: float = Field(default=0.05, description="share of deliveries with a duplicate attempt")
     group_silent_minutes: float = Field(default=60, gt=0)
-    orphan_rate: float = Field(default=0.01, description="share of the judged messages that are orphans")
+    orphan_rate: float = Field(
+        default=0.01, description="share of the judged messages that are orphans without proof"
+    )
+    orphans_proven: float = Field(
+        default=0.001, description="share of the judged messages that are proven orphans"
+    )
     disk_free_share: float = Field(
         default=0.05, description="share of a disk, or of its inodes, that must be free"
     )
