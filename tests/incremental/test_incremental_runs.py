@@ -354,6 +354,7 @@ def test_each_change_of_a_cause_by_offsets_is_told(name):
     first = Cluster(
         [record for record in history.records if record["change_seq"] == 1],
         WATERMARK - timedelta(seconds=DAY / 2),
+        subscriptions=[Subscription("orders", "stock", (), False, history.answers[0].collection.at, None)],
         collections=[history.answers[0].collection],
     )
     before, after = (definitions.tables(each)["orphaned_messages"] for each in (first, inputs_of(history)))
