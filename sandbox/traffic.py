@@ -183,6 +183,7 @@ def generate(
         step("send", apps)
         settle()
         step("send-late", apps)
+        settle()
         step("stop", apps)
     after, stored = admin.trace_messages(namesrv, scenarios.TRACE_TOPICS, before)
     (run / "offsets.json").write_text(json.dumps({"before": before, "after": after}, indent=1))

@@ -21,6 +21,7 @@ from pydantic import (
     ConfigDict,
     Field,
     SecretStr,
+    ValidationInfo,
     field_validator,
     model_validator,
 )
@@ -193,6 +194,14 @@ class Limits(_Section):
     retry_horizon_seconds: int = Field(default=5 * 3600, ge=0)
     max_delay_seconds: int = Field(default=2 * 3600, ge=0)
     expected_group_lookback_days: int = Field(default=7, ge=1)
+    backlog_seconds: int = Field(
+        default=24 * 3600, ge=0, description="a message that a group has not reached is no orphan for so long"
+    )
+    offsets_lag_seconds: int = Field(
+        default=15 * 60,
+        ge=0,
+        description="recorded offsets are behind by at most this; not less than broker_facts.offsets_minutes",
+    )
     max_retry_times: int = Field(default=16, ge=0)
     event_time_past_days: int = Field(default=7, ge=0)
     event_time_ahead_seconds: int = Field(default=10 * 60, ge=0)
@@ -230,7 +239,12 @@ class Checks(_Section):
     clock_skew_ms: float = 30_000
     duplicate_rate: float = Field(default=0.05, description="share of deliveries with a duplicate attempt")
     group_silent_minutes: float = Field(default=60, gt=0)
-    orphan_rate: float = Field(default=0.01, description="share of the judged messages that are orphans")
+    orphan_rate: float = Field(
+        default=0.01, description="share of the judged messages that are orphans without proof"
+    )
+    orphans_proven: float = Field(
+        default=0.001, description="share of the judged messages that are proven orphans"
+    )
     disk_free_share: float = Field(
         default=0.05, description="share of a disk, or of its inodes, that must be free"
     )
@@ -411,7 +425,7 @@ class Settings(BaseSettings):
     catalog: Catalog = Catalog()
     extract: Extract = Extract()
     broker_facts: BrokerFacts = BrokerFacts()
-    limits: Limits = Limits()
+    limits: Limits = Field(default=Limits(), validate_default=True)
     lineage: Lineage = Lineage()
     checks: Checks = Checks()
     alerts: Alerts = Field(default_factory=Alerts)
@@ -432,6 +446,14 @@ class Settings(BaseSettings):
             raise
         except (ValueError, OSError) as error:  # pydantic's and those of the file's text are ValueErrors
             raise settings_error.explain(error, type(self), given) from None
+
+    @field_validator("limits")
+    @classmethod
+    def _offsets_are_recorded_in_time(cls, value: Limits, info: ValidationInfo) -> Limits:
+        facts = info.data.get("broker_facts")  # None where it is invalid itself
+        if facts is not None and value.offsets_lag_seconds < facts.offsets_minutes * 60:
+            raise ValueError("offsets_lag_seconds must not be less than broker_facts.offsets_minutes")
+        return value
 
     @field_validator("home")
     @classmethod

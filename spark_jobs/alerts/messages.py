@@ -15,7 +15,7 @@ from spark_jobs.settings import Settings, pages_url
 LONGEST = 1000
 _FIELDS = ("cluster", "topic", "group")
 # The state of the messages that a check counts.
-_STATES = {"orphan_rate": "orphaned"}
+_STATES = dict.fromkeys(("orphan_rate", "orphans_proven"), "orphaned")
 
 
 class HasEntity(Protocol):

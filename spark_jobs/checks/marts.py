@@ -13,6 +13,10 @@ from pyspark.sql import Row
 from spark_jobs.checks.check import Measured, Run, check, rate
 
 _messaging = partial(check, kind="messaging", stage="marts", severity="warning", route="messaging")
+# The causes of orphaned_messages that count in the orphan rate.
+_ORPHAN_CAUSES = ("not_returned", "passed_untraced", "backlog_overdue", "filtered_or_lost")
+# The causes that ordinary use does not explain while a group is silent.
+_UNEXPLAINED_CAUSES = (*_ORPHAN_CAUSES, "in_backlog")
 _CLIENT_HOST = "regexp_replace(substring_index(client, '@', 1), ':[0-9]+$', '')"
 
 
@@ -78,20 +82,63 @@ def duplicate_rate(run: Run) -> Iterator[Measured]:
 
 @_messaging(
     "marts.orphan_rate",
-    "inferred from traces: {value} of the messages of {topic} were not consumed by {group}",
+    "proven: {value} of the messages of {topic} were not consumed by {group}",
+    severity="critical",
+    limit="orphans_proven",
+    entity="cluster/topic/group",
+    unit="share",
+)
+def orphans_proven(run: Run) -> Iterator[Measured]:
+    """Proven: too many messages of a topic were not consumed by a group.
+
+    Measured per topic and expected group: the share of judged messages that are orphans with evidence `proven`. It is
+    compared however few messages were judged.
+    """
+    for row in _orphans(run):
+        text = f"{row.proven} of {row.judged} messages are orphans with evidence proven ({_causes(row)})"
+        yield Measured(_pair(row), row.proven / row.judged if row.judged else 0.0, text)
+
+
+@_messaging(
+    "marts.orphan_rate",
+    "not proven: {value} of the messages of {topic} have no trace of a consumption by {group}",
     limit="orphan_rate",
     entity="cluster/topic/group",
     unit="share",
 )
 def orphan_rate(run: Run) -> Iterator[Measured]:
-    """Inferred from traces: too many messages of a topic seem not to be consumed by a group.
+    """Not proven: too many messages of a topic have no trace of a consumption by a group.
 
-    Measured per topic and expected group: the share of judged messages that are orphans.
+    Measured per topic and expected group: the share of judged messages that are orphans with evidence `inferred` or
+    `unknown`.
     """
-    columns = "cluster, topic, expected_group, sum(orphaned) as orphaned, sum(judged) as judged"
-    for row in _of_window(run, "orphan_rate", columns):
-        entity = f"{row.cluster}/{row.topic}/{row.expected_group}"
-        yield rate(entity, row.orphaned, row.judged, "messages are orphans", run.settings)
+    for row in _orphans(run):
+        evidence = f"evidence: {row.inferred} inferred, {row.unknown} unknown"
+        text = f"messages are orphans without proof ({evidence}; {_causes(row)})"
+        yield rate(_pair(row), row.inferred + row.unknown, row.judged, text, run.settings)
+
+
+def _orphans(run: Run) -> list[Row]:
+    """Judged messages per topic and group, and the orphans among them by evidence and by cause."""
+    counts = (
+        f"sum({column}) as {name}"
+        for name, column in (
+            ("judged", "judged"),
+            *((evidence, f"orphaned_{evidence}") for evidence in ("proven", "inferred", "unknown")),
+            *((cause, cause) for cause in _ORPHAN_CAUSES),
+        )
+    )
+    return _of_window(run, "orphan_rate", f"cluster, topic, expected_group, {', '.join(counts)}")
+
+
+def _pair(row: Row) -> str:
+    return f"{row.cluster}/{row.topic}/{row.expected_group}"
+
+
+def _causes(row: Row) -> str:
+    """The causes of the orphans and their numbers, the most frequent first."""
+    counts = sorted(((row[cause], cause) for cause in _ORPHAN_CAUSES if row[cause]), reverse=True)
+    return f"causes: {', '.join(f'{count} {cause}' for count, cause in counts) or 'none'}"
 
 
 @_messaging(
@@ -114,23 +161,24 @@ def unknown_layouts(run: Run) -> Iterator[Measured]:
 
 @_messaging(
     "marts.fct_consume_attempts",
-    "{group} has consumed nothing for {value}",
-    severity="critical",
+    "inferred from traces: {group} has consumed nothing for {value}",
     limit="group_silent_minutes",
     entity="cluster/group",
     unit="minutes",
 )
 def group_silent(run: Run) -> Iterator[Measured]:
-    """An active consumer group has made no attempt for too long, although its topics had sends.
+    """Inferred from traces: an active consumer group has made no attempt for too long, although messages were sent to it.
 
-    Measured per consumer group of the look-back: minutes since its last attempt, 0 if its topics had no sends.
+    Measured per consumer group of the look-back: minutes since its last attempt, 0 if each message of the last
+    `group_silent_minutes` before the grace is explained, such as by its subscription.
     """
     minutes, grace = run.settings.checks.group_silent_minutes, run.settings.limits.grace_seconds
+    causes = ", ".join(f"'{cause}'" for cause in _UNEXPLAINED_CAUSES)
     for row in _rows(
         run,
         f"""
-        with expected as (
-          select cluster, consumer_group, topic, watermark
+        with active as (
+          select distinct cluster, consumer_group, watermark
           from lake.marts.topic_consumer_groups join watermarks using (cluster)
           where expected_to > watermark
         ),
@@ -139,28 +187,45 @@ def group_silent(run: Run) -> Iterator[Measured]:
           from lake.marts.fct_consume_attempts
           group by cluster, consumer_group
         ),
-        sent as (
-          select cluster, consumer_group, count(*) as sends
-          from lake.marts.fct_sends join expected using (cluster, topic)
+        -- A silent group has a row here for each message that was sent to it.
+        unconsumed as (
+          select active.cluster, consumer_group, cause, evidence, count(*) as messages
+          from active
+          join lake.marts.orphaned_messages as orphaned
+            on active.cluster = orphaned.cluster and active.consumer_group = orphaned.expected_group
           where
-            topic_kind = 'normal'
-            and sent_at > timestampadd(second, -{int(minutes * 60) + grace}, watermark)
-            and sent_at <= timestampadd(second, -{grace}, watermark)
+            cause in ({causes})
+            and published_at > timestampadd(second, -{int(minutes * 60) + grace}, watermark)
+            and published_at <= timestampadd(second, -{grace}, watermark)
+          group by all
+        ),
+        waiting as (
+          select
+            cluster,
+            consumer_group,
+            sum(messages) as messages,
+            array_join(array_sort(collect_list(messages || ' ' || cause || ', ' || evidence)), '; ') as causes
+          from unconsumed
           group by cluster, consumer_group
         )
-        select distinct
+        select
           cluster,
           consumer_group,
-          coalesce(sends, 0) as sends,
+          messages,
+          causes,
           timestampdiff(second, last_attempt_at, watermark) / 60 as minutes
-        from expected
+        from active
         join last_seen using (cluster, consumer_group)
-        left join sent using (cluster, consumer_group)
+        left join waiting using (cluster, consumer_group)
         """,
     ):
-        text = f"last attempt {row.minutes:.0f} min before the watermark, {row.sends} sends to its topics meanwhile"
-        value = row.minutes if row.sends else 0.0
-        yield Measured(f"{row.cluster}/{row.consumer_group}", value, text)
+        text = f"last attempt {row.minutes:.0f} min before the watermark, "
+        text += (
+            f"messages sent to it meanwhile: {row.messages} ({row.causes})"
+            if row.messages
+            else "no message for it since"
+        )
+        yield Measured(f"{row.cluster}/{row.consumer_group}", row.minutes if row.messages else 0.0, text)
 
 
 @_messaging(

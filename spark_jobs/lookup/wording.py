@@ -40,6 +40,10 @@ CAUSES = {
     "no_traced_group": "no traced group consumed the topic before, and none consumed the message",
     "in_flight": "the listener is working on it",
     "not_returned": "the listener was called and never returned",
+    "untraced_consumer": "by its offsets the group has passed it, but its clients have written no trace since",
+    "passed_untraced": "by its offsets the group has passed it, without a trace, although its clients write some",
+    "in_backlog": "the group is not known to have reached it by its offsets: it waits in the backlog",
+    "backlog_overdue": "the group is not known to have reached it by its offsets, for longer than the backlog limit",
     "filtered_or_lost": "filtered by a subscription that is not known, skipped, in its backlog, lost, or its trace was dropped",
 }
 DECISIONS = {

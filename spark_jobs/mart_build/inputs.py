@@ -20,6 +20,8 @@ _MODEL_LIMITS = (
     "retry_horizon_seconds",
     "max_delay_seconds",
     "expected_group_lookback_days",
+    "backlog_seconds",
+    "offsets_lag_seconds",
     "max_retry_times",
 )
 CHANGE_SEQ_TO = "trace.change_seq_to"

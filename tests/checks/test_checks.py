@@ -24,7 +24,7 @@ from spark_jobs.mart_build import branches
 from spark_jobs.mart_build.dbt import Build, Node
 from spark_jobs.mart_build.inputs import Inputs
 from spark_jobs.settings import Checks, Settings
-from tests.checks.world import NOW, SICK, WELL, add, ms
+from tests.checks.world import NOW, ORPHANS, SICK, WELL, add, ago, mart, ms
 from tests.rocketmq.test_lag import CASES as BROKERS
 
 BRANCH = "build_smaller"
@@ -64,8 +64,9 @@ CASES = {
     "completeness": of_cluster(0.75),  # 60 pairs, 20 of each half: 160 of 213 records
     "clock_skew": Case("sick/10.0.0.7", 45_000, "well/10.0.0.7"),
     "duplicate_rate": Case("sick/g", 0.2, "well/g"),
-    "orphan_rate": Case("sick/orders/g", 0.09, "well/orders/g"),
-    "group_silent": Case("sick/g", 180, "well/g"),
+    "orphan_rate": Case("sick/orders/g", 0.14, "well/orders/g"),
+    "orphans_proven": Case("sick/orders/g", 0.05, "well/orders/g"),
+    "group_silent": Case("sick/g", 180, "well/tagged"),
     "slo_burn_page": Case("sick/success", 1, "well/success"),
     "slo_burn_ticket": Case("sick/success", 1, "well/success"),
     "freshness_raw": of_cluster(300),
@@ -122,6 +123,35 @@ def test_a_check_fails_for_the_sick_cluster_only(found, name):
     assert results[case.fails].value == pytest.approx(case.value)
     if case.passes:
         assert results[case.passes].passed is True, results[case.passes]
+
+
+def test_the_text_of_an_alert_about_orphans_names_their_evidence_and_causes(found):
+    details = {name: result.detail for name in CASES for result in found[name].failures}
+    causes = "causes: 11 not_returned, 8 filtered_or_lost"
+    assert details["orphans_proven"] == f"5 of 100 messages are orphans with evidence proven ({causes})"
+    evidence = "evidence: 6 inferred, 8 unknown"
+    assert details["orphan_rate"] == f"14 of 100 messages are orphans without proof ({evidence}; {causes})"
+    assert details["group_silent"].endswith("sent to it meanwhile: 20 (20 filtered_or_lost, unknown)")
+
+
+def test_one_proven_orphan_is_critical_however_few_messages_were_judged(run, result):
+    """And what is not proven is a warning at most."""
+    assert [BY_NAME[name].severity for name in ("orphans_proven", "orphan_rate", "group_silent")] == [
+        *("critical", "warning", "warning")
+    ]
+    table, catalog = mart("orphan_rate"), lake(run.settings)
+    before = catalog.load_table(table.name).current_snapshot()
+    few = ORPHANS | {"cluster": "well", "topic": "rare", "judged": 2, "hour": ago(hours=2)}
+    add(run.settings, table, [few | {"orphaned": 2, "orphaned_proven": 1, "orphaned_inferred": 1}])
+    try:
+        passed = {
+            name: {each.entity: each.passed for each in evaluate([BY_NAME[name]], run)[0].results}
+            for name in ("orphans_proven", "orphan_rate")
+        }
+        assert passed["orphans_proven"]["well/rare/g"] is False
+        assert passed["orphan_rate"]["well/rare/g"] is True
+    finally:
+        result.sql(f"call lake.system.rollback_to_snapshot('lake.{table.name}', {before.snapshot_id})")
 
 
 @pytest.mark.parametrize("name", sorted(SILENCE))

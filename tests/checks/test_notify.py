@@ -27,7 +27,7 @@ from spark_jobs.settings import PROJECT, Alerts, Settings
 from tests.checks.loopback import alertmanager, needs_alertmanager, receiver, until
 from tests.checks.test_alerts import found, minute
 
-ORPHANS = "inferred from traces: 500,000,000 % of the messages of a were not consumed by a, limit 1 %"
+ORPHANS = "not proven: 500,000,000 % of the messages of a have no trace of a consumption by a, limit 1 %"
 SECRETS = ("hush-7", "tok-9")
 
 
@@ -114,8 +114,8 @@ def test_the_log_of_a_job_shows_what_opened_and_what_was_resolved(tmp_path):
         job, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True
     ).stderr
     opened, resolved = shown.splitlines()
-    assert opened.startswith("alert: prod:marts.orphan_rate:orphan_rate:a: prod/a: inferred from traces: ")
-    assert resolved.startswith("resolved after 3 h: prod:marts.orphan_rate:orphan_rate:a: prod/a: inferred")
+    assert opened.startswith("alert: prod:marts.orphan_rate:orphan_rate:a: prod/a: not proven: ")
+    assert resolved.startswith("resolved after 3 h: prod:marts.orphan_rate:orphan_rate:a: prod/a: not proven")
 
 
 def minutes_to(time: str) -> int:

@@ -21,7 +21,12 @@ TOPIC = "RMQ_SYS_TRACE_TOPIC"
 SICK, WELL = Queue("sick", TOPIC, "broker-a", 0), Queue("well", TOPIC, "broker-a", 0)
 MARTS = (
     *("trace_completeness", "clock_skew", "duplicates", "orphan_rate", "invalid_records", "slo_burn"),
-    *("topic_consumer_groups", "fct_consume_attempts", "fct_sends"),
+    *("topic_consumer_groups", "fct_consume_attempts", "fct_sends", "orphaned_messages"),
+)
+
+_COUNTS = ("orphaned", "orphaned_proven", "orphaned_inferred", "orphaned_unknown")
+ORPHANS = {"topic": "orders", "expected_group": "g", "judged": 100} | dict.fromkeys(
+    [*_COUNTS, "not_returned", "filtered_or_lost", "filtered"], 0
 )
 
 TYPES = {
@@ -143,13 +148,24 @@ def _marts(settings: Settings) -> None:
         for cluster, at in (("sick", ago(hours=3)), ("well", ago(minutes=10)))
     ]
     add(settings, mart("fct_consume_attempts"), attempts)
-    groups = [
+    # `tagged` is as long silent as `sick`, but it does not subscribe to the messages.
+    tagged = attempts[0] | {"cluster": "well", "consumer_group": "tagged"}
+    add(settings, mart("fct_consume_attempts"), [tagged])
+    groups = [each | {"expected_to": NOW + timedelta(days=6)} for each in (*attempts, tagged)]
+    groups = [{name: value for name, value in each.items() if name != "occurred_at"} for each in groups]
+    unconsumed = [
         {
-            **{"cluster": each["cluster"], "consumer_group": "g", "topic": "orders"},
-            "expected_to": NOW + timedelta(days=6),
+            **{"cluster": cluster, "topic": "orders", "expected_group": group, "msg_id": f"{cause}{n}"},
+            **{"cause": cause, "evidence": evidence, "published_at": ago(minutes=40 + n)},
         }
-        for each in attempts
+        for cluster, group, cause, evidence in (
+            ("sick", "g", "filtered_or_lost", "unknown"),
+            ("sick", "g", "filtered", "proven"),
+            ("well", "tagged", "filtered", "proven"),
+        )
+        for n in range(20)
     ]
+    add(settings, mart("orphaned_messages"), unconsumed)
     add(settings, mart("topic_consumer_groups"), groups)
     for name, of_host, sick, well in (
         (
@@ -161,9 +177,12 @@ def _marts(settings: Settings) -> None:
         ("duplicates", {"consumer_group": "g", "deliveries": 100}, {"duplicated": 20}, {"duplicated": 1}),
         (
             "orphan_rate",
-            {"topic": "orders", "expected_group": "g", "judged": 100},
-            {"orphaned": 9},
-            {"orphaned": 1},
+            ORPHANS,
+            {
+                **{"orphaned": 19, "orphaned_proven": 5, "orphaned_inferred": 6, "orphaned_unknown": 8},
+                **{"not_returned": 11, "filtered_or_lost": 8, "filtered": 30},
+            },
+            {"orphaned": 1, "orphaned_inferred": 1, "not_returned": 1},
         ),
         ("clock_skew", {"client": "10.0.0.7@11"}, {"lead_ms": 45_000}, {"lead_ms": 7, "max_skew_ms": 3}),
     ):

@@ -272,7 +272,7 @@ def test_orphans_and_their_causes(world, record, unheard):
     for send in by_kind["unconsumed"]:
         assert found[send["msg_id"], None] == "no_traced_group"
     for send in by_kind["filtered"]:
-        assert found[send["msg_id"], "invoice-service"] == "filtered_or_lost"
+        assert found[send["msg_id"], "invoice-service"] == "passed_untraced"
     for send in by_kind["batch"]:
         causes = {cause for (msg_id, _), cause in found.items() if msg_id in send["msg_ids"]}
         # Clients before 5.3.1 write what became of its messages.

@@ -162,7 +162,7 @@ def test_orphans(page, record):
     filtered = sends(record, "filtered")[0]
     shown = opened(page, filtered["msg_id"])
     assert (shown.states, shown.lanes) == (["orphaned"], [])
-    assert shown.absent == [f"orphan {INVOICES.group}: {CAUSES['filtered_or_lost']}."]
+    assert shown.absent == [f"orphan {INVOICES.group}: {CAUSES['passed_untraced']}."]
     assert_sent(shown, filtered)
     unconsumed = opened(page, sends(record, "unconsumed")[0]["msg_id"])
     assert unconsumed.absent == [f"orphan No group was expected: {CAUSES['no_traced_group']}."]

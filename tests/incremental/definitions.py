@@ -7,44 +7,26 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from spark_jobs.settings import Limits
-
-Record = dict[str, Any]
-Key = tuple[Any, ...]
-Rows = dict[Key, Record]
-
-EPOCH = datetime(1970, 1, 1)
-DAY_MS = 24 * 60 * 60 * 1000
-ENDED_WELL = ("success", "timeout")
-STATES = {"COMMIT_MESSAGE": "commit", "ROLLBACK_MESSAGE": "rollback", "UNKNOW": "unknown"}
-
-
-@dataclass(frozen=True)
-class Subscription:
-    """What a group subscribed to from `start` until `end`, None: still. Without `tags` it gets all messages of the topic."""
-
-    topic: str
-    group: str
-    tags: tuple[str, ...]
-    is_sql: bool
-    start: datetime
-    end: datetime | None
-
-
-@dataclass(frozen=True)
-class Cluster:
-    """What the tables of a cluster are a function of; `gaps` are (from, to) in store time, and `subscriptions` are
-    those that were known at the watermark."""
-
-    records: list[Record]
-    watermark: datetime
-    gaps: list[tuple[datetime | None, datetime]] = field(default_factory=list)
-    subscriptions: list[Subscription] = field(default_factory=list)
-    limits: Limits = field(default_factory=Limits)
+from tests.incremental.cluster import (
+    DAY_MS,
+    ENDED_WELL,
+    STATES,
+    Cluster,
+    Key,
+    Record,
+    Rows,
+    consume_timeout,
+    decision,
+    grace,
+    hour_of,
+    max_delay,
+    name,
+    present,
+)
+from tests.incremental.orphans import due_at, expected_groups, orphan_rate, orphans
 
 
 def tables(cluster: Cluster) -> dict[str, Rows]:
@@ -59,8 +41,8 @@ def tables(cluster: Cluster) -> dict[str, Rows]:
         present(r["msg_id"]) for r in _of_type(cluster, "Recall") if r["success"] and present(r["msg_id"])
     }
     for message in messages.values():
-        message["due_at"] = _due_at(cluster, message, ends.get(message["msg_id"]))
-    expected = _expected(cluster, messages, found["fct_consume_attempts"])
+        message["due_at"] = due_at(cluster, message, ends.get(message["msg_id"]))
+    expected = expected_groups(cluster, messages, found["fct_consume_attempts"])
     found["orphaned_messages"] = orphans(
         cluster, messages, found["fct_consume_attempts"], ends, recalled, expected
     )
@@ -72,16 +54,6 @@ def tables(cluster: Cluster) -> dict[str, Rows]:
 
 
 # ---- records ------------------------------------------------------------------------------------
-
-
-def present(text: str | None) -> str | None:
-    return None if text in (None, "", "null") else text
-
-
-def name(text: str | None) -> str | None:
-    """A group or topic without %RETRY% and %DLQ% and without a namespace."""
-    found = present(text)
-    return None if found is None else re.sub(r"^(%RETRY%|%DLQ%)?([^%]+%)?", "", found)
 
 
 def time_of(record: Record) -> tuple[datetime, str]:
@@ -108,10 +80,6 @@ def sent_time(record: Record) -> tuple[datetime, str]:
     if source == "event_time" and sent_by_go(record) and cost is not None and 0 <= cost <= DAY_MS:
         return time - timedelta(milliseconds=int(cost)), source
     return time, source
-
-
-def hour_of(time: datetime) -> datetime:
-    return time.replace(minute=0, second=0, microsecond=0)
 
 
 def _place(record: Record) -> Key:
@@ -228,7 +196,7 @@ def attempts(cluster: Cluster, sent: Rows) -> Rows:
             cost = end["cost_ms"]
         begin_group, end_group = (name(r["group_name"]) if r else None for r in (begin, end))
         publication = published.get(key[1]) if key[1] is not None else None
-        not_returned_at = begun_at and begun_at + _consume_timeout(cluster) + _grace(cluster)
+        not_returned_at = begun_at and begun_at + consume_timeout(cluster) + grace(cluster)
         found[key] = {
             "consumer_group": begin_group if begin_group is not None else end_group,
             "client": either["born_host"],
@@ -319,7 +287,7 @@ def deliveries(cluster: Cluster, sent: Rows, attempted: Rows) -> Rows:
         succeeded_at, ended_by_client = min(successes, default=(None, False))
         last_seen_at = max(at or a["occurred_at"] for a, at in ended)
         limit = 0 if is_broadcast else cluster.limits.max_retry_times
-        given_up_at = last_seen_at + _max_delay(cluster) + _grace(cluster)
+        given_up_at = last_seen_at + max_delay(cluster) + grace(cluster)
         if any(a["outcome"] in ENDED_WELL for a in of_delivery):
             outcome = "succeeded"
         elif last["outcome"] in ("in_flight", "not_returned"):
@@ -330,7 +298,7 @@ def deliveries(cluster: Cluster, sent: Rows, attempted: Rows) -> Rows:
             outcome = "retrying"
         decided_at = {
             "succeeded": succeeded_at or last["occurred_at"],
-            "not_returned": last["occurred_at"] + _consume_timeout(cluster) + _grace(cluster),
+            "not_returned": last["occurred_at"] + consume_timeout(cluster) + grace(cluster),
             "exhausted": last_seen_at if (last["retry_times"] or 0) >= limit else given_up_at,
         }
         publication = published.get(msg_id)
@@ -380,7 +348,7 @@ def _is_client_time(attempt: Record) -> bool:
 
 
 def _unpublished_cause(cluster: Cluster, msg_id: str, first: datetime, history_from: datetime | None) -> str:
-    horizon = timedelta(seconds=cluster.limits.retry_horizon_seconds) + _max_delay(cluster)
+    horizon = timedelta(seconds=cluster.limits.retry_horizon_seconds) + max_delay(cluster)
     if history_from is not None and first < history_from + horizon:
         return "before_history"
     return "grpc_producer" if msg_id.startswith("01") and len(msg_id) == 34 else "untraced_send"
@@ -411,14 +379,6 @@ def _transaction_ends(cluster: Cluster) -> dict[str, list[Record]]:
     }
 
 
-def _decision(ends: list[Record] | None) -> str | None:
-    """The last that an EndTransaction said; None where there is none."""
-    if not ends:
-        return None
-    decided = [end["state"] for end in ends if end["state"] in ("commit", "rollback")]
-    return decided[-1] if decided else "unknown"
-
-
 def transactions(cluster: Cluster, messages: Rows, ends: dict[str, list[Record]]) -> Rows:
     """One row per half message, or a message with an EndTransaction."""
     halves: dict[str, Record] = {}
@@ -440,13 +400,13 @@ def transactions(cluster: Cluster, messages: Rows, ends: dict[str, list[Record]]
         half, of_message = halves.get(msg_id), ends.get(msg_id, [])
         if not of_message and (half is None or half["msg_type"] != "half"):
             continue
-        state = _decision(of_message) or "undecided"
+        state = decision(of_message) or "undecided"
         begun_at = half["published_at"] if half else of_message[0]["decided_at"]
         found[(msg_id,)] = {
             "transaction_state": state,
             "is_half_seen": half is not None,
             "is_past_due": state in ("unknown", "undecided")
-            and cluster.watermark >= begun_at + _grace(cluster),
+            and cluster.watermark >= begun_at + grace(cluster),
             "transaction_ends": len(of_message),
             "checks_answered": sum(bool(end["check"]) for end in of_message),
             "first_decision_at": of_message[0]["decided_at"] if of_message else None,
@@ -454,128 +414,6 @@ def transactions(cluster: Cluster, messages: Rows, ends: dict[str, list[Record]]
             "hour": hour_of(begun_at),
         }
     return found
-
-
-# ---- orphans ------------------------------------------------------------------------------------
-
-
-def _due_at(cluster: Cluster, message: Record, ends: list[Record] | None) -> datetime:
-    if message["msg_type"] == "delay":
-        return message["published_at"] + _max_delay(cluster)
-    commits = [end["decided_at"] for end in ends or [] if end["state"] == "commit"]
-    return commits[-1] if commits else message["published_at"]
-
-
-def _expected(cluster: Cluster, messages: Rows, attempted: Rows) -> dict[Key, set[str]]:
-    """The groups that are expected to consume each message: those with an attempt on its topic in the look-back."""
-    back = timedelta(days=cluster.limits.expected_group_lookback_days)
-    seen = [
-        (a["topic"], a["consumer_group"], a["occurred_at"])
-        for a in attempted.values()
-        if a["topic"] is not None and a["consumer_group"] is not None
-    ]
-    return {
-        key: {
-            group
-            for topic, group, at in seen
-            if topic == message["topic"] and at <= message["published_at"] <= at + back
-        }
-        for key, message in messages.items()
-    }
-
-
-def orphans(
-    cluster: Cluster,
-    messages: Rows,
-    attempted: Rows,
-    ends: dict[str, list[Record]],
-    recalled: set[str | None],
-    expected: dict[Key, set[str]],
-) -> Rows:
-    """One row per message and expected group without a SubAfter; one per message that no group is expected to consume."""
-    of_message: dict[str, list[Record]] = defaultdict(list)
-    for (_, msg_id), attempt in attempted.items():
-        of_message[msg_id].append(attempt)
-    unconsumed = []
-    for key, message in messages.items():
-        for group in expected[key] or {None}:
-            of_group = [
-                a for a in of_message[message["msg_id"]] if group is None or a["consumer_group"] == group
-            ]
-            if not any(attempt["has_end"] for attempt in of_group):
-                unconsumed.append((*key, group, message, Counter(a["outcome"] for a in of_group)))
-    in_gap = {
-        msg_id
-        for _, msg_id, _, message, _ in unconsumed
-        if any(_in_gap(cluster, message, gap) for gap in cluster.gaps)
-    }
-    found: Rows = {}
-    for topic, msg_id, group, message, outcomes in unconsumed:
-        state = _decision(ends.get(msg_id)) or ("unknown" if message["msg_type"] == "half" else None)
-        begun = outcomes["in_flight"] + outcomes["not_returned"]
-        due = message["due_at"]
-        if msg_id in in_gap:
-            cause = "trace_gap"
-        elif state == "rollback":
-            cause = "rolled_back"
-        elif msg_id in recalled:
-            cause = "recalled"
-        elif state == "unknown":
-            cause = "half_uncommitted"
-        elif not begun and (by_filter := _filtered(cluster, message, group)):
-            cause = by_filter
-        elif message["msg_type"] == "delay" and cluster.watermark < due:
-            cause = "delayed_not_due"
-        elif message["batch_size"] > 1 and not begun:
-            cause = "untraced_batch"
-        elif cluster.watermark < due + _grace(cluster):
-            cause = "within_grace"
-        elif group is None and not begun:
-            cause = "no_traced_group"
-        elif outcomes["in_flight"]:
-            cause = "in_flight"
-        elif outcomes["not_returned"]:
-            cause = "not_returned"
-        else:
-            cause = "filtered_or_lost"
-        found[topic, msg_id, group] = {
-            "cause": cause,
-            "is_orphan": cause in ("no_traced_group", "not_returned", "filtered_or_lost"),
-            "counts_in_orphan_rate": cause in ("not_returned", "filtered_or_lost"),
-            "evidence": _evidence(cause),
-            "published_at": message["published_at"],
-            "due_at": due,
-        }
-    return found
-
-
-def _evidence(cause: str) -> str:
-    if cause in ("rolled_back", "recalled", "filtered", "in_flight"):
-        return "proven"
-    inferred = ("half_uncommitted", "delayed_not_due", "untraced_batch", "not_returned")
-    return "inferred" if cause in inferred else "unknown"
-
-
-def _filtered(cluster: Cluster, message: Record, group: str | None) -> str | None:
-    """The cause, if the group's subscriptions at the publication kept the message from it, or may have."""
-    at = message["published_at"]
-    valid = [
-        each
-        for each in cluster.subscriptions
-        if (each.topic, each.group) == (message["topic"], group)
-        and each.start <= at
-        and (each.end is None or at < each.end)
-    ]
-    if not valid or any(not s.is_sql and (not s.tags or message["tags"] in s.tags) for s in valid):
-        return None
-    is_of_batch = message["tags"] is None and message["batch_size"] > 1
-    return "filter_unknown" if is_of_batch or any(s.is_sql for s in valid) else "filtered"
-
-
-def _in_gap(cluster: Cluster, message: Record, gap: tuple[datetime | None, datetime]) -> bool:
-    start, end = gap
-    last = message["due_at"] + _consume_timeout(cluster) + _grace(cluster)
-    return message["published_at"] <= end and (start is None or last >= start)
 
 
 # ---- messages and marts -------------------------------------------------------------------------
@@ -611,7 +449,7 @@ def message_states(messages: Rows, found: dict[str, Rows]) -> Rows:
         elif outcomes["exhausted"] + outcomes["not_returned"]:
             state = "failed"
         elif outcomes["in_flight"] + outcomes["retrying"] or any(
-            causes[cause] for cause in ("within_grace", "delayed_not_due", "in_flight")
+            causes[cause] for cause in ("within_grace", "delayed_not_due", "in_flight", "in_backlog")
         ):
             state = "open"
         elif (
@@ -667,27 +505,6 @@ def consumer_group_success(found: dict[str, Rows]) -> Rows:
     return {key: {column: counts[column] for column in columns} for key, counts in sums.items()}
 
 
-def orphan_rate(cluster: Cluster, messages: Rows, expected: dict[Key, set[str]], orphaned: Rows) -> Rows:
-    """By topic, expected group and hour of publication; judged are the orphaned, and the consumed past their grace."""
-    sums: dict[Key, Counter[str]] = defaultdict(Counter)
-    for key, message in messages.items():
-        for group in expected[key]:
-            of_hour = sums[message["topic"], group, hour_of(message["published_at"])]
-            row = orphaned.get((*key, group))
-            of_hour["expected"] += 1
-            of_hour["consumed"] += row is None
-            counts = bool(row and row["counts_in_orphan_rate"])
-            of_hour["orphaned"] += counts
-            if row:
-                of_hour[row["cause"]] += 1
-                of_hour[f"orphaned_{row['evidence']}"] += counts
-            past_grace = cluster.watermark >= message["due_at"] + _grace(cluster)
-            of_hour["judged"] += counts or (row is None and past_grace)
-    evidences = ("orphaned_proven", "orphaned_inferred", "orphaned_unknown")
-    columns = ("expected", "consumed", "judged", "orphaned", "filtered", "filter_unknown", *evidences)
-    return {key: {column: counts[column] for column in columns} for key, counts in sums.items()}
-
-
 def trace_volume(cluster: Cluster) -> Rows:
     """By trace topic, type, topic, group and hour of the store time; of messages that are not in raw no bytes are known."""
     records: Counter[Key] = Counter()
@@ -708,18 +525,3 @@ def trace_volume(cluster: Cluster) -> Rows:
         key: {"records": count, "trace_messages": len(messages[key]), "stored_bytes": None}
         for key, count in records.items()
     }
-
-
-# ---- limits -------------------------------------------------------------------------------------
-
-
-def _grace(cluster: Cluster) -> timedelta:
-    return timedelta(seconds=cluster.limits.grace_seconds)
-
-
-def _consume_timeout(cluster: Cluster) -> timedelta:
-    return timedelta(seconds=cluster.limits.consume_timeout_seconds)
-
-
-def _max_delay(cluster: Cluster) -> timedelta:
-    return timedelta(seconds=cluster.limits.max_delay_seconds)

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from spark_jobs.lake import tables
 from spark_jobs.settings import Limits
+from tests.incremental.cluster import Collection
 
 WATERMARK = datetime(2026, 11, 21, 12)
 _LIMITS = Limits()
@@ -41,19 +42,28 @@ SKEWS = [timedelta(0)] * 4 + [timedelta(seconds=3), timedelta(minutes=-20), time
 # What becomes of a record on its way.
 FATES = ["whole"] * 7 + ["lost", "twice", "late", "suspect", "untimed"]
 GO_ID = "0A0000010929" + "00000000" + "6bba1c780001"
+GROUPS = ("stock", "mail")
 CODES = ["success"] * 4 + ["exception", "returned_null", "failed", "timeout"]
+
+
+@dataclass
+class Answers:
+    """A collection, and by topic and group the expression of the subscription."""
+
+    collection: Collection
+    subscribed: dict[tuple[str, str], str]
 
 
 @dataclass
 class History:
     """Records of one cluster, each with the batch that it comes in, what was never read, and what was asked of the brokers.
 
-    A collection has the time, and by topic and group the expression of the subscription; the last one is too late for the run.
+    The last answers are too late for the run.
     """
 
     records: list[dict[str, Any]] = field(default_factory=list)
     gaps: list[tuple[datetime | None, datetime]] = field(default_factory=list)
-    collections: list[tuple[datetime, dict[tuple[str, str], str]]] = field(default_factory=list)
+    answers: list[Answers] = field(default_factory=list)
 
 
 class _Teller:
@@ -141,13 +151,18 @@ class _Teller:
     def ask(self, ago: timedelta) -> None:
         """A collection of broker facts."""
         expressions = ["*", "a", "a || c", "b", "weight > 3", None, None]
-        found = {
-            (t, g): self.one_of(expressions)
-            for t in ("orders", "ns%orders", "audit")
-            for g in ("stock", "mail")
-        }
+        found = {(t, g): self.one_of(expressions) for t in ("orders", "ns%orders", "audit") for g in GROUPS}
         known = {key: expression for key, expression in found.items() if expression}
-        self.history.collections.append((WATERMARK - ago, known))
+        before = self.history.answers[-1].collection.ends if self.history.answers else {}
+        ends = {t: before.get(t, 0) + self.one_of([0, 10, 10]) for t in ("orders", "ns%orders", "audit")}
+        offsets = {
+            (t, g): self.one_of([None, end - 5, end, end, end]) for t, end in ends.items() for g in GROUPS
+        }
+        offsets |= {key: 0 for key, offset in offsets.items() if offset is not None and offset < 0}
+        committed = {key: offset for key, offset in offsets.items() if offset is not None}
+        groups = frozenset(g for g in GROUPS if self.often())
+        collection = Collection(WATERMARK - ago, groups, ends, committed)
+        self.history.answers.append(Answers(collection, known))
 
     def not_consumed(self) -> None:
         """A group that consumes a topic, and messages of the topic that it does not consume, with and without its tag."""
@@ -165,7 +180,12 @@ class _Teller:
             "10.0.0.1:1", ("Pub", first, pub | {"msg_id": "f0", "offset_msg_id": "o-f0", "tags": "a"})
         )
         self.record("10.0.0.2:1", ("SubBefore", first, call | {"retry_times": 0}))
-        for number in range(1, 6):
+        if self.often():
+            later = call | {"msg_id": "f9", "request_id": "qf9", "retry_times": 0}
+            at = WATERMARK - timedelta(hours=self.one_of([2, 48, 72]))
+            self.record("10.0.0.1:1", ("Pub", at, pub | {"msg_id": "f9", "offset_msg_id": "o-f9"}))
+            self.record("10.0.0.2:1", ("SubBefore", at, later))
+        for number in range(1, 9):
             sent = WATERMARK - timedelta(hours=self.one_of([1, 5, 20, 47, 49, 71, 90, 120]))
             more = {
                 "msg_id": f"f{number}",

@@ -11,7 +11,7 @@ import os
 import random
 from collections import Counter
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from itertools import groupby
 from typing import Any
 
@@ -34,7 +34,9 @@ from tests import lakes
 from tests.dbt.events import Events
 from tests.dbt.story import DAY, record_gap, whole_day
 from tests.incremental import definitions
-from tests.incremental.histories import WATERMARK, History, drawn
+from tests.incremental.cluster import EPOCH, Cluster, Rows, Subscription, name
+from tests.incremental.histories import WATERMARK, Answers, History, drawn
+from tests.incremental.told import TOLD, told
 from tests.soak import IS_SOAK
 
 BATCHES = 3 if IS_SOAK else 2
@@ -156,9 +158,7 @@ def record_gaps(spark, histories: dict[str, History]) -> None:
 
 def save_facts(settings, histories: dict[str, History], number: int, watermark_ms: int | None) -> None:
     """The collections of this number, as they were asked after an extraction that was complete up to the watermark."""
-    asked = {
-        cluster: history.collections[number] for cluster, history in histories.items() if history.collections
-    }
+    asked = {cluster: history.answers[number] for cluster, history in histories.items() if history.answers}
     if watermark_ms is not None:
         raw = lake(settings).load_table(tables.RAW.name)
         nothing = pa.Table.from_pylist([], schema=schema_to_pyarrow(raw.schema(), include_field_ids=False))
@@ -167,7 +167,7 @@ def save_facts(settings, histories: dict[str, History], number: int, watermark_m
             for cluster in asked
         }
         raw.append(nothing, snapshot_properties={OFFSETS: to_json(queues)})
-    for cluster, (observed_at, subscribed) in asked.items():
+    for cluster, answers in asked.items():
         rows = [
             {
                 "broker": "broker-a",
@@ -178,12 +178,15 @@ def save_facts(settings, histories: dict[str, History], number: int, watermark_m
                 "tags": sorted(tags_of(expression)),
                 "class_filter": False,
             }
-            for (topic, group), expression in subscribed.items()
+            for (topic, group), expression in answers.subscribed.items()
         ]
         found = {facts.table.name: Found() for facts in FACT_TABLES}
         found[tables.SUBSCRIPTIONS.name] = Found(rows, lambda key: True)
-        at = observed_at.replace(tzinfo=UTC)
-        observation = {"broker": "broker-a", "observed_at": at, "reached": True}
+        for table, of_offsets in offset_rows(answers).items():
+            found[table.name] = Found(of_offsets, lambda key: True)
+        at = answers.collection.at.replace(tzinfo=UTC)
+        answered = [{"code": code, "answered": 1, "unanswered": []} for code in (43, 202)]
+        observation = {"broker": "broker-a", "observed_at": at, "reached": True, "requests": answered}
         collection = Collection(cluster, at, [observation], found, [])
         saved = store.save(
             settings, collection, store.watermark_of(settings, cluster), settings.broker_facts, "run"
@@ -191,19 +194,52 @@ def save_facts(settings, histories: dict[str, History], number: int, watermark_m
         assert not saved.superseded
 
 
+def offset_rows(answers: Answers) -> dict[tables.Table, list[dict[str, Any]]]:
+    """The rows of groups and offsets; each topic has one queue."""
+    asked = answers.collection
+    queue = {"queue_id": 0, "min_offset": 0, "last_stored_at": None}
+    return {
+        tables.GROUPS: [
+            dict.fromkeys(tables.GROUPS.column_names) | {"broker": "broker-a", "group_name": group}
+            for group in sorted(asked.groups)
+        ],
+        tables.TOPIC_OFFSETS: [
+            {"broker": "broker-a", "topic": topic, "queues": [queue | {"max_offset": end}]}
+            for topic, end in asked.ends.items()
+        ],
+        tables.GROUP_OFFSETS: [
+            {
+                "broker": "broker-a",
+                "group_name": group,
+                "topic": topic,
+                "queues": [
+                    {
+                        "queue_id": 0,
+                        "consumer_offset": offset,
+                        "broker_offset": asked.ends[topic],
+                        "last_consumed_at": None,
+                    }
+                ],
+            }
+            for (topic, group), offset in asked.offsets.items()
+        ],
+    }
+
+
 def tags_of(expression: str) -> tuple[str, ...]:
     return () if expression == "*" or ">" in expression else tuple(expression.split(" || "))
 
 
-def known_subscriptions(history: History) -> list[definitions.Subscription]:
+def known_subscriptions(history: History) -> list[Subscription]:
     """As of the last run: without the last collection."""
     found = []
-    *known, _ = history.collections or [None]
-    for index, (start, subscribed) in enumerate(known):
-        end = known[index + 1][0] if index + 1 < len(known) else None
+    *known, _ = history.answers or [None]
+    for index, answers in enumerate(known):
+        start, subscribed = answers.collection.at, answers.subscribed
+        end = known[index + 1].collection.at if index + 1 < len(known) else None
         for (topic, group), expression in subscribed.items():
             tags, is_sql = tags_of(expression), ">" in expression
-            found.append(definitions.Subscription(definitions.name(topic), group, tags, is_sql, start, end))
+            found.append(Subscription(name(topic), group, tags, is_sql, start, end))
     return found
 
 
@@ -211,12 +247,13 @@ def known_subscriptions(history: History) -> list[definitions.Subscription]:
 def built(empty_lake, catalog, settings, state) -> Built:
     """All histories in batches, the watermarks moving, the last with a replay of earlier ones; then a full refresh."""
     spark = empty_lake
-    histories = {f"h{n:04}": history for n, history in enumerate(drawn(HISTORIES, BATCHES, SEED))}
+    of_hypothesis = {f"h{n:04}": history for n, history in enumerate(drawn(HISTORIES, BATCHES, SEED))}
+    histories = of_hypothesis | told(BATCHES)
     complete_to = None
     for number, story in enumerate(dealt(whole_day().rows, SEED), start=1):
         save_facts(settings, histories, number - 1, complete_to)
         if number == BATCHES:
-            replace_records(spark, decoded_anew(histories, number))
+            replace_records(spark, decoded_anew(of_hypothesis, number))
         rows = [row | {"change_seq": number} for row in story]
         rows += [
             row | {"cluster": cluster}
@@ -226,7 +263,7 @@ def built(empty_lake, catalog, settings, state) -> Built:
         ]
         watermark = DAY * number / BATCHES
         # They end where the story does.
-        complete_to = int((WATERMARK - definitions.EPOCH).total_seconds() - DAY + watermark) * 1000
+        complete_to = int((WATERMARK - EPOCH).total_seconds() - DAY + watermark) * 1000
         queues = {
             Queue(cluster, "RMQ_SYS_TRACE_TOPIC", "broker-a", 0): Position(1, complete_to=complete_to)
             for cluster in histories
@@ -289,28 +326,48 @@ def test_the_index_has_every_row_of_the_facts_also_when_retention_has_dropped_re
     )
 
 
+def inputs_of(history: History) -> Cluster:
+    collections = [answers.collection for answers in history.answers[:-1]]
+    return Cluster(history.records, WATERMARK, history.gaps, known_subscriptions(history), collections)
+
+
 @pytest.fixture(scope="module")
-def defined(built) -> dict[str, dict[str, definitions.Rows]]:
+def defined(built) -> dict[str, dict[str, Rows]]:
     """By cluster what the definitions say."""
-    return {
-        cluster: definitions.tables(
-            definitions.Cluster(history.records, WATERMARK, history.gaps, known_subscriptions(history))
-        )
-        for cluster, history in built.histories.items()
-    }
+    return {cluster: definitions.tables(inputs_of(history)) for cluster, history in built.histories.items()}
 
 
-def test_the_histories_have_what_a_subscription_decides(defined):
+def test_the_histories_have_what_the_brokers_decide(defined):
     causes = Counter(
         row["cause"] for found in defined.values() for row in found["orphaned_messages"].values()
     )
-    assert all(causes[cause] >= 3 for cause in ("filtered", "filter_unknown", "filtered_or_lost")), causes
+    by_offsets = ("in_backlog", "backlog_overdue", "untraced_consumer", "passed_untraced")
+    assert all(
+        causes[cause] >= 3 for cause in ("filtered", "filter_unknown", "filtered_or_lost", *by_offsets)
+    ), causes
+
+
+@pytest.mark.parametrize("name", TOLD)
+def test_each_change_of_a_cause_by_offsets_is_told(name):
+    """By the definitions at the first watermark and at the last. That the models follow is in the tests of all rows."""
+    history = told(2)[name]
+    first = Cluster(
+        [record for record in history.records if record["change_seq"] == 1],
+        WATERMARK - timedelta(seconds=DAY / 2),
+        subscriptions=[Subscription("orders", "stock", (), False, history.answers[0].collection.at, None)],
+        collections=[history.answers[0].collection],
+    )
+    before, after = (definitions.tables(each)["orphaned_messages"] for each in (first, inputs_of(history)))
+    *_, expected = TOLD[name]
+    for msg_id, (cause_before, cause_after) in expected.items():
+        of_both = (rows["orders", msg_id, "stock"] for rows in (before, after))
+        assert [(row["cause"], row["evidence"]) for row in of_both] == [cause_before, cause_after], msg_id
 
 
 @pytest.mark.parametrize("table", KEYS)
 def test_every_row_is_what_the_definitions_say(built, defined, empty_lake, table):
     wrong = []
-    found: dict[str, definitions.Rows] = {cluster: {} for cluster in defined}
+    found: dict[str, Rows] = {cluster: {} for cluster in defined}
     for row in empty_lake.table(f"lake.marts.{table}").collect():
         if row.cluster in found:
             found[row.cluster][tuple(row[name] for name in KEYS[table])] = row.asDict()

@@ -53,6 +53,10 @@ def message() -> str:
             '[[clusters]]\nname = "x"\nnamesrv = ["h:1"]\ncredential_env = "X"',
             "unknown key clusters[0].credential_env: did you mean clusters[0].credentials_env?",
         ),
+        (
+            "[broker_facts]\noffsets_minutes = 20",
+            "limits: offsets_lag_seconds must not be less than broker_facts.offsets_minutes",
+        ),
         ('[[clusters]]\nnamesrv = ["h:1"]', "key clusters[0].name is missing"),
     ],
 )

@@ -79,3 +79,24 @@ from {{ working_table('int_changed_messages') }}
       and orphaned.published_at between changes.changed_from and changes.changed_to
   where orphaned.hour >= timestamp '{{ kinds['subscription'] }}' and {{ is_retained('orphaned.hour') }}
 {% endif %}
+{% if 'progress' in kinds %}
+  union
+  select
+    orphaned.cluster as message_cluster,
+    orphaned.msg_id as message_key
+  from {{ published('orphaned_messages') }} as orphaned
+  inner join {{ working_table('int_context_changes') }} as changes
+    on
+      changes.kind = 'progress'
+      and orphaned.cluster = changes.cluster
+      and orphaned.topic = changes.topic
+      and orphaned.expected_group = changes.consumer_group
+      and least(orphaned.published_at, orphaned.due_at) - {{ limit('grace') }} <= changes.changed_to
+      and greatest(orphaned.published_at, orphaned.due_at) + {{ limit('grace') }} >= changes.changed_from
+  where
+    (
+      orphaned.published_at >= timestamp '{{ kinds['progress'] }}' - {{ limit('grace') }}
+      or orphaned.due_at >= timestamp '{{ kinds['progress'] }}' - {{ limit('grace') }}
+    )
+    and {{ is_retained('orphaned.hour') }}
+{% endif %}

@@ -1,5 +1,5 @@
 -- One row per change of the context in this run, which messages without a new record depend on: a period in which a group is
--- expected, a subscription, a broadcast group, the start of the history, an ingest gap.
+-- expected, a subscription, the progress of a group, a broadcast group, the start of the history, an ingest gap.
 {{ config(only_in='incremental_run') }}
 
 with periods as (
@@ -49,6 +49,39 @@ subscriptions as (
   where not known.subscribed_to <=> known_before.subscribed_to
 ),
 
+-- Each time in the progress of a group decides on the messages before or after it. So a time that moved has changed what is
+-- between its two values. Where the progress is new or unknown now, everything has changed.
+progress as (
+  select
+    coalesce(known.cluster, known_before.cluster) as cluster,
+    coalesce(known.topic, known_before.topic) as topic,
+    coalesce(known.consumer_group, known_before.consumer_group) as consumer_group,
+    known.cluster is null or known_before.cluster is null as is_all,
+    array(
+      struct(known.passed_to as new_time, known_before.passed_to as old_time),
+      struct(known.not_reached_from as new_time, known_before.not_reached_from as old_time),
+      struct(known.last_attempt_at as new_time, known_before.last_attempt_at as old_time)
+    ) as times
+  from {{ ref('int_group_progress') }} as known
+  full outer join {{ published('int_group_progress') }} as known_before
+    on
+      known.cluster = known_before.cluster
+      and known.topic = known_before.topic
+      and known.consumer_group = known_before.consumer_group
+),
+
+progress_changes as (
+  select distinct
+    cluster,
+    topic,
+    consumer_group,
+    case when is_all then timestamp '1970-01-01 00:00:00' else least(moved.new_time, moved.old_time) end as changed_from,
+    case when is_all then timestamp '9999-12-31 00:00:00' else greatest(moved.new_time, moved.old_time) end as changed_to
+  from progress
+    lateral view explode(times) as moved
+  where not moved.new_time <=> moved.old_time
+),
+
 history as (
   select
     cluster,
@@ -82,6 +115,15 @@ select
   changed_from,
   changed_to
 from subscriptions
+union all
+select
+  'progress' as kind,
+  cluster,
+  topic,
+  consumer_group,
+  changed_from,
+  changed_to
+from progress_changes
 union all
 select
   'broadcast' as kind,

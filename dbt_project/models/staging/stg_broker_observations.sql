@@ -8,7 +8,13 @@ renamed as (
     cluster,
     broker,
     observed_at,
-    watermark
+    watermark,
+    reached and exists(requests, request -> request.code = 43 and request.answered > 0) as is_group_offsets_known,
+    -- Topics whose ends are unknown; NULL: all.
+    case
+      when reached and exists(requests, request -> request.code = 202)
+        then flatten(transform(filter(requests, request -> request.code = 202), request -> request.unanswered))
+    end as unanswered_topics
   from source
 )
 

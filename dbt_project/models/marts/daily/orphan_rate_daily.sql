@@ -7,6 +7,7 @@
   counts=[
     'expected', 'consumed', 'judged', 'orphaned', 'orphaned_proven', 'orphaned_inferred', 'orphaned_unknown',
     'trace_gap', 'rolled_back', 'recalled', 'half_uncommitted', 'filtered', 'filter_unknown', 'delayed_not_due',
-    'untraced_batch', 'within_grace', 'in_flight', 'not_returned', 'filtered_or_lost'
+    'untraced_batch', 'within_grace', 'in_flight', 'not_returned', 'untraced_consumer',
+    'passed_untraced', 'in_backlog', 'backlog_overdue', 'filtered_or_lost'
   ]
 ) }}

@@ -141,8 +141,18 @@ classified as (
         then 'no_traced_group'
       when unconsumed.in_flight > 0 then 'in_flight'
       when unconsumed.not_returned > 0 then 'not_returned'
-      else 'filtered_or_lost'
-    end as cause
+      when progress.cluster is null then 'filtered_or_lost'
+      when progress.passed_to >= unconsumed.due_at + {{ limit('grace') }}
+        then case when progress.last_attempt_at < unconsumed.published_at then 'untraced_consumer' else 'passed_untraced' end
+      when unconsumed.watermark < unconsumed.due_at + {{ limit('backlog') }} then 'in_backlog'
+      else 'backlog_overdue'
+    end as cause,
+    -- A message that the group may not subscribe to was perhaps not for it.
+    coalesce(
+      by_subscription.verdict = 'wanted'
+      and progress.not_reached_from + {{ limit('grace') }} <= unconsumed.published_at,
+      false
+    ) as is_not_reached
   from unconsumed
   left join in_gaps
     on unconsumed.cluster = in_gaps.cluster and unconsumed.msg_id = in_gaps.msg_id
@@ -152,6 +162,11 @@ classified as (
       and unconsumed.topic = by_subscription.topic
       and unconsumed.msg_id = by_subscription.msg_id
       and unconsumed.expected_group = by_subscription.expected_group
+  left join {{ ref('int_group_progress') }} as progress
+    on
+      unconsumed.cluster = progress.cluster
+      and unconsumed.topic = progress.topic
+      and unconsumed.expected_group = progress.consumer_group
 )
 
 select
@@ -160,11 +175,17 @@ select
   msg_id,
   expected_group,
   cause,
-  cause in ('no_traced_group', 'not_returned', 'filtered_or_lost') as is_orphan,
-  cause in ('not_returned', 'filtered_or_lost') as counts_in_orphan_rate,
+  cause = 'no_traced_group' or {{ is_in_orphan_rate('cause') }} as is_orphan,
+  {{ is_in_orphan_rate('cause') }} as counts_in_orphan_rate,
   case
     when cause in ('rolled_back', 'recalled', 'filtered', 'in_flight') then 'proven'
-    when cause in ('half_uncommitted', 'delayed_not_due', 'untraced_batch', 'not_returned') then 'inferred'
+    when cause in ('in_backlog', 'backlog_overdue') and is_not_reached then 'proven'
+    when
+      cause in (
+        'half_uncommitted', 'delayed_not_due', 'untraced_batch', 'not_returned', 'in_backlog', 'backlog_overdue',
+        'untraced_consumer', 'passed_untraced'
+      )
+      then 'inferred'
     else 'unknown'
   end as evidence,
   published_at,
@@ -181,6 +202,7 @@ select
   case
     when cause = 'delayed_not_due' then due_at
     when cause = 'within_grace' then due_at + {{ limit('grace') }}
+    when cause = 'in_backlog' then due_at + {{ limit('backlog') }}
     when cause = 'in_flight' then attempt_review_at
   end as next_review_at
 from classified

@@ -1,0 +1,17 @@
+-- One row per consumer group, broker and period: (cluster, broker, group_name, valid_from).
+with source as (
+  select * from {{ source('broker_facts', 'consumers') }}
+),
+
+renamed as (
+  select
+    cluster,
+    broker,
+    group_name,
+    message_model,
+    valid_from,
+    valid_to
+  from source
+)
+
+select * from renamed
