@@ -16,7 +16,7 @@
   and ({{ gap_from }} is null or {{ message }}.due_at + {{ limit(['consume_timeout', 'grace']) }} >= {{ gap_from }})
 {%- endmacro %}
 
-{# The query of int_changed_publications and int_message_publications: the first Pub per message id of the set. Pubs to retry and
+{# The query of int_changed_publications and int_affected_publications: the first Pub per message id of the set. Pubs to retry and
    dead-letter topics do not count: their messages were published before. #}
 {% macro first_publications(set) %}
 with published as (

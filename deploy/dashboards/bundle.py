@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from deploy.dashboards.assets import Assets, Cell, Dashboard, Dataset, Filter, uuid_of
+from deploy.dashboards.assets import Assets, Cell, Chart, Dashboard, Dataset, Filter, uuid_of
 from deploy.dashboards.columns import Column, columns_of
 from spark_jobs.serving.files import WITHOUT
 
@@ -64,7 +64,7 @@ def bundle(assets: Assets, uri: str) -> dict[str, str]:
             "slice_name": chart.slice_name,
             "description": chart.description,
             "viz_type": chart.viz_type,
-            "params": {"viz_type": chart.viz_type, **chart.params},
+            "params": _params(chart, assets.datasets[chart.dataset]),
             "cache_timeout": None,
             "uuid": uuid_of("charts", name),
             "version": VERSION,
@@ -75,6 +75,27 @@ def bundle(assets: Assets, uri: str) -> dict[str, str]:
         files[f"dashboards/{name}.yaml"] = _dashboard(name, dashboard, assets, numbers)
     return {
         path: yaml.safe_dump(content, sort_keys=False, allow_unicode=True) for path, content in files.items()
+    }
+
+
+def _params(chart: Chart, dataset: Dataset) -> dict[str, Any]:
+    params = {"viz_type": chart.viz_type, **chart.params}
+    if dataset.main_dttm_col:
+        params["adhoc_filters"] = [time_filter(dataset.main_dttm_col), *params.get("adhoc_filters", [])]
+    return params
+
+
+def time_filter(column: str) -> dict[str, str]:
+    """The condition of a chart whose range Superset replaces by that of the dashboard's time filter.
+
+    The time filter does not apply to a chart without it.
+    """
+    return {
+        "clause": "WHERE",
+        "expressionType": "SIMPLE",
+        "subject": column,
+        "operator": "TEMPORAL_RANGE",
+        "comparator": "No filter",
     }
 
 

@@ -19,7 +19,7 @@ from rich.console import Console
 
 from deploy.dashboards import assets
 from deploy.dashboards.assets import FOLDER, KINDS, AssetError, uuid_of
-from deploy.dashboards.bundle import NOTE
+from deploy.dashboards.bundle import NOTE, time_filter
 from deploy.dashboards.service import DashboardsError, Superset
 from spark_jobs.settings import load_settings
 
@@ -140,6 +140,9 @@ def _dataset(of: dict[str, Any], names: dict[str, dict[str, str]]) -> dict[str, 
 
 def _chart(of: dict[str, Any], names: dict[str, dict[str, str]]) -> dict[str, Any]:
     params = {k: v for k, v in (of.get("params") or {}).items() if k not in _VOLATILE}
+    conditions = [each for each in params.pop("adhoc_filters", []) if not _is_time_filter(each)]
+    if conditions:
+        params["adhoc_filters"] = conditions
     return {
         "slice_name": of["slice_name"],
         "dataset": names["datasets"][of["dataset_uuid"]],
@@ -147,6 +150,11 @@ def _chart(of: dict[str, Any], names: dict[str, dict[str, str]]) -> dict[str, An
         "description": of.get("description") or "",
         "params": params,
     }
+
+
+def _is_time_filter(condition: dict[str, Any]) -> bool:
+    added = time_filter(condition.get("subject", ""))
+    return {name: condition.get(name) for name in added} == added
 
 
 def _dashboard(of: dict[str, Any], names: dict[str, dict[str, str]]) -> dict[str, Any]:

@@ -184,8 +184,12 @@ def test_every_chart_is_painted_and_shows_the_data_of_the_file(settings, superse
             assert holder.locator("canvas").first.evaluate(_COLOURS) > 3, f"{title}: nothing is drawn"
     assert len(seen["data"]) >= len(charts)
     assert {response.status for response in seen["data"]} == {200}
-    found = {chart: rows for response in seen["data"] for chart, rows in data_of(api, response)}
-    assert found.keys() == set(charts.values())
+    answers = {chart: answer for response in seen["data"] for chart, answer in data_of(api, response)}
+    assert answers.keys() == set(charts.values())
+    for chart, answer in answers.items():
+        if column := DATASETS[CHARTS[chart].dataset].main_dttm_col:
+            assert re.search(rf"\b{column} >= ", answer["query"]), f"{chart}: the time filter does not apply"
+    found = {chart: answer["data"] for chart, answer in answers.items()}
     with dashboards_file(settings) as connection:
         wrong = {chart: of_chart(connection, chart, rows) for chart, rows in found.items()}
         assert {chart: lines for chart, lines in wrong.items() if lines} == {}
@@ -196,8 +200,8 @@ def test_every_chart_is_painted_and_shows_the_data_of_the_file(settings, superse
     assert other_hosts == []
 
 
-def data_of(api: Api, response: Response) -> Iterator[tuple[str, Rows]]:
-    """The charts of an answer with their rows."""
+def data_of(api: Api, response: Response) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The chart of an answer, with its query and rows."""
     form = json.loads(response.request.post_data or "{}").get("form_data", {})
     titles = {
         each["id"]: each["slice_name"] for each in api.get("/api/v1/chart/?q=(page_size:100)")["result"]
@@ -205,7 +209,7 @@ def data_of(api: Api, response: Response) -> Iterator[tuple[str, Rows]]:
     names = {chart.slice_name: name for name, chart in CHARTS.items()}
     if form.get("slice_id") in titles:
         (result,) = response.json()["result"]
-        yield names[titles[form["slice_id"]]], result["data"]
+        yield names[titles[form["slice_id"]]], result
 
 
 def of_chart(connection: duckdb.DuckDBPyConnection, name: str, rows: Rows) -> list[str]:

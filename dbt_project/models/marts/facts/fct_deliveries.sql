@@ -80,7 +80,7 @@ enriched as (
       as max_retry_times,
     aggregated.last_seen_at + {{ limit(['max_delay', 'grace']) }} as given_up_at
   from aggregated
-  left join {{ ref('int_message_publications') }} as publications
+  left join {{ ref('int_affected_publications') }} as publications
     on aggregated.cluster = publications.cluster and aggregated.msg_id = publications.msg_id
   left join {{ ref('int_watermarks') }} as watermarks
     on aggregated.cluster = watermarks.cluster
