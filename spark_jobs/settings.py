@@ -177,6 +177,18 @@ class BrokerFacts(_Section):
         ge=1,
         description="but at once where the backlog of a queue shrank by more: it was skipped, or caught up",
     )
+    checked_messages: int = Field(
+        default=100,
+        ge=0,
+        le=1000,
+        description="suspected messages, each of one group, that one collection looks up at the brokers; 0: none",
+    )
+    checked_hours: int = Field(
+        default=24, ge=1, description="only messages that were published in so many hours"
+    )
+    recheck_minutes: float = Field(
+        default=60, ge=0, description="a message whose state may change is looked up again after so long"
+    )
 
 
 class Lineage(_Section):
@@ -388,6 +400,7 @@ TABLE_POLICIES = (
     TablePolicy(tables="raw.trace_messages", retention_days=90),
     TablePolicy(tables="events.trace_records", retention_days=400),
     TablePolicy(tables="broker_facts.observations", retention_days=400, retention_column="observed_at"),
+    TablePolicy(tables="broker_facts.message_checks", retention_days=400, retention_column="checked_at"),
     # Rows that are still valid have no valid_to, so they are kept whatever their age.
     TablePolicy(tables="broker_facts.*", retention_days=400, retention_column="valid_to"),
     TablePolicy(tables="ops.replaced_records", retention_days=400),

@@ -28,7 +28,7 @@ from spark_jobs.rocketmq.requests import NO_PERMISSION
 from spark_jobs.rocketmq.route import Broker
 from spark_jobs.settings import BrokerFacts
 
-_BROKERS_AT_ONCE = 4
+BROKERS_AT_ONCE = 4
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ def collect(
     registered = connections.registered_brokers()
     deadline = time.monotonic() + limits.deadline_seconds
     ask = partial(_ask_broker, connections, limits=limits, deadline=deadline, is_erased=is_erased)
-    with ThreadPoolExecutor(_BROKERS_AT_ONCE) as pool:
+    with ThreadPoolExecutor(BROKERS_AT_ONCE) as pool:
         answers = list(pool.map(ask, registered))
     return Collection(
         cluster=connections.cluster,
@@ -145,20 +145,20 @@ def _take(
             found.count(request, answer)
             continue
         found.version = answer.version
-        status, reason = rq.status(request, answer), ""
+        status, why = rq.status(request, answer), ""
         if status is Status.ANSWERED:
             try:
                 _keep(found, request, answer, own, is_erased)
             except ValueError as error:
-                status, reason = Status.FAILED, str(error)
+                status, why = Status.FAILED, str(error)
         elif status is Status.ABSENT and request.code == rq.GET_CONSUMER_CONNECTION_LIST:
             found.consumers[request.entity] = None
         elif status in (Status.REFUSED, Status.FAILED):
-            reason = _reason(request, answer)
-        found.count(request, status, reason)
+            why = reason(request, answer)
+        found.count(request, status, why)
 
 
-def _reason(request: Request, answer: Frame) -> str:
+def reason(request: Request, answer: Frame) -> str:
     """The code and the broker's remark, and the permission that may be missing."""
     remark = " ".join(answer.remark.split(", org.apache.", 1)[0].split())[:200]
     needs = f"; it needs {request.permission}" if request.permission and answer.code == NO_PERMISSION else ""

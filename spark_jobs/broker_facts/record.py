@@ -1,4 +1,7 @@
-"""Ask the brokers of a cluster, and record what they answered: one collection; works without Spark."""
+"""Ask the brokers of a cluster, and record what they answered: one collection, then the messages that are suspected to be lost.
+
+Works without Spark.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from spark_jobs.broker_facts import store
+from spark_jobs.broker_facts.check_suspects import check_suspects
 from spark_jobs.broker_facts.collect import collect
 from spark_jobs.ingest.source_options import datasource_options
+from spark_jobs.lake.tables import MESSAGE_CHECKS
 from spark_jobs.rocketmq.acl import Credentials
 from spark_jobs.rocketmq.batches import infrequent_garbage_collection
 from spark_jobs.rocketmq.options import Options
@@ -36,6 +41,7 @@ def record(
     run_id: str,
     is_erased: Callable[[str], bool] = lambda group: False,
     credentials: Credentials | None = None,
+    is_message_erased: Callable[[str], bool] = lambda msg_id: False,
 ) -> Recorded:
     """Collect and save the facts of a cluster. The tables must exist (`tables.ensure`).
 
@@ -45,6 +51,7 @@ def record(
         run_id: written to the rows and snapshots.
         is_erased: whether nothing may be stored of a group.
         credentials: None for those of `cluster.credentials_env`, if set.
+        is_message_erased: whether nothing may be stored of a message id.
 
     Raises:
         RocketMQError: no nameserver answers.
@@ -63,5 +70,17 @@ def record(
     ):  # the offsets of all groups are a hundred thousand objects without cycles
         with Options.parse(given).client(credentials) as client:
             collection = collect(client, limits, observed_at, is_erased)
-        saved = store.save(settings, collection, watermark, limits, run_id)
-    return Recorded(saved.rows, saved.superseded, collection.problems)
+            saved = store.save(settings, collection, watermark, limits, run_id)
+            if saved.superseded or not limits.checked_messages:
+                return Recorded(saved.rows, saved.superseded, collection.problems)
+            try:
+                checked = check_suspects(settings, client, collection, is_erased, is_message_erased)
+            except (
+                Exception
+            ) as error:  # of any kind: the facts are saved, and the next collection looks again
+                why = f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
+                problem = f"cluster {cluster.name}, suspected messages: {why}"
+                return Recorded(saved.rows, False, [*collection.problems, problem])
+        count = store.save_message_checks(settings, collection, watermark, checked.rows, run_id)
+    rows = saved.rows | ({MESSAGE_CHECKS.name: count} if count else {})
+    return Recorded(rows, bool(checked.rows) and not count, [*collection.problems, *checked.problems])

@@ -12,9 +12,11 @@ from enum import StrEnum
 from spark_jobs.rocketmq.frames import Frame
 from spark_jobs.rocketmq.requests import NO_PERMISSION, SUCCESS, SYSTEM_ERROR, TOPIC_NOT_EXIST
 
+QUERY_MESSAGE = 12
 GET_ALL_TOPIC_CONFIG = 21
 GET_BROKER_CONFIG = 26
 GET_BROKER_RUNTIME_INFO = 28
+VIEW_MESSAGE_BY_ID = 33
 GET_ALL_CONSUMER_OFFSET = 43
 GET_ALL_SUBSCRIPTIONGROUP_CONFIG = 201
 GET_TOPIC_STATS_INFO = 202
@@ -22,6 +24,7 @@ GET_CONSUMER_CONNECTION_LIST = 203
 GET_ALL_PRODUCER_INFO = 328
 
 REQUEST_CODE_NOT_SUPPORTED = 3
+QUERY_NOT_FOUND = 22
 CONSUMER_NOT_ONLINE = 206
 
 # Ordinals of MQVersion. A broker before 4.9.1 does not answer an unknown code at all, so the client must know.
@@ -65,6 +68,8 @@ class Request:
 _PAGE = "2000"
 _TOTALS = {GET_ALL_TOPIC_CONFIG: "totalTopicNum", GET_ALL_SUBSCRIPTIONGROUP_CONFIG: "totalGroupNum"}
 
+_MOST_MESSAGES = 32  # more than a message has retries
+
 RUNTIME_INFO = Request(GET_BROKER_RUNTIME_INFO, "GET_BROKER_RUNTIME_INFO")
 # The consumer offsets come before the offsets of the topics: these only rise, so a max offset is never below.
 OF_BROKER = (
@@ -93,6 +98,26 @@ def consumer_connection(group: str) -> Request:
     return Request(GET_CONSUMER_CONNECTION_LIST, name, "Group: Get", fields, group)
 
 
+def message_at(offset: int) -> Request:
+    """Ask for the message at a physical offset. Without a topic, the ACL of 5.x asks for a valid user only."""
+    return Request(VIEW_MESSAGE_BY_ID, "VIEW_MESSAGE_BY_ID", None, {"offset": str(offset)})
+
+
+def messages_with_key(topic: str, key: str, begin_ms: int, end_ms: int) -> Request:
+    """Ask for the newest messages of a topic with a key or unique key, stored between two times.
+
+    The broker compares hashes, so others may be among them.
+    """
+    fields = {
+        "topic": topic,
+        "key": key,
+        "maxNum": str(_MOST_MESSAGES),
+        "beginTimestamp": str(begin_ms),
+        "endTimestamp": str(end_ms),
+    }
+    return Request(QUERY_MESSAGE, "QUERY_MESSAGE", "Topic: Get", fields, topic)
+
+
 def is_partial(request: Request, frame: Frame, count: int) -> bool:
     """Whether the `count` entries of an answer are only its first page: ask again with `without_pages`."""
     total = frame.fields.get(_TOTALS.get(request.code, ""), "")
@@ -106,11 +131,17 @@ def without_pages(request: Request) -> Request:
 
 def status(request: Request, frame: Frame) -> Status:
     """What an answer means."""
-    absent = {GET_CONSUMER_CONNECTION_LIST: CONSUMER_NOT_ONLINE, GET_TOPIC_STATS_INFO: TOPIC_NOT_EXIST}
+    absent = {
+        GET_CONSUMER_CONNECTION_LIST: CONSUMER_NOT_ONLINE,
+        GET_TOPIC_STATS_INFO: TOPIC_NOT_EXIST,
+        QUERY_MESSAGE: QUERY_NOT_FOUND,
+    }
     if frame.code == SUCCESS:
         return Status.ANSWERED
     if frame.code == absent.get(request.code):
         return Status.ABSENT
     if frame.code == NO_PERMISSION or (frame.code == SYSTEM_ERROR and "AclException" in frame.remark):
         return Status.REFUSED
+    if request.code == VIEW_MESSAGE_BY_ID and frame.remark.startswith("can not find message"):
+        return Status.ABSENT
     return Status.UNSUPPORTED if frame.code == REQUEST_CODE_NOT_SUPPORTED else Status.FAILED

@@ -23,7 +23,7 @@ from spark_jobs.broker_facts.collect import Collection
 from spark_jobs.broker_facts.fact_tables import FACT_TABLES, FactTable, Key, Row
 from spark_jobs.lake.catalog import lake, retry_commit
 from spark_jobs.lake.offsets import RUN_ID, committed_positions, watermarks
-from spark_jobs.lake.tables import OBSERVATIONS, RAW
+from spark_jobs.lake.tables import MESSAGE_CHECKS, OBSERVATIONS, RAW, Table
 from spark_jobs.settings import BrokerFacts, Settings
 
 
@@ -78,18 +78,58 @@ def save(
     return Saved(added | {OBSERVATIONS.name: len(rows)})
 
 
+def save_message_checks(
+    settings: Settings, collection: Collection, watermark: datetime | None, rows: list[Row], run_id: str
+) -> int:
+    """Append the checks of a collection that is saved; return how many were.
+
+    Args:
+        settings: where the lake is.
+        collection: whose facts the messages were judged with.
+        watermark: as given to `save`.
+        rows: without `cluster` and `run_id`.
+        run_id: of the extraction.
+
+    Raises:
+        CommitFailedException: ten attempts conflicted with other writers.
+    """
+    full = [row | {"cluster": collection.cluster, "run_id": run_id} for row in rows]
+
+    def append() -> int:
+        catalog = lake(settings)
+        table = catalog.load_table(MESSAGE_CHECKS.name)
+        if _is_superseded(settings, catalog, collection, watermark, is_saved=True):
+            return 0
+        table.append(_arrow(table, full), snapshot_properties={RUN_ID: run_id})
+        return len(full)
+
+    return retry_commit()(append) if full else 0
+
+
+def current_rows(catalog: Catalog, table: Table, cluster: str) -> list[Row]:
+    """The current rows of a cluster in a table of periods."""
+    rows = scan(catalog.load_table(table.name), f"cluster = '{cluster}' and valid_to is null")
+    return list(rows.to_pylist())
+
+
 def _is_superseded(
-    settings: Settings, catalog: Catalog, collection: Collection, watermark: datetime | None
+    settings: Settings,
+    catalog: Catalog,
+    collection: Collection,
+    watermark: datetime | None,
+    *,
+    is_saved: bool = False,
 ) -> bool:
     """Whether facts that are added now could change what was judged already.
 
     That is so if another extraction of the cluster has been published since the brokers were asked, or if a collection that
-    asked at the same time or later is complete.
+    asked at the same time or later is complete; one that `is_saved` is itself complete.
     """
-    later = f"cluster = '{collection.cluster}' and observed_at >= '{collection.observed_at.isoformat()}'"
+    later = f"cluster = '{collection.cluster}' and observed_at {'>' if is_saved else '>='} "
+    later += f"'{collection.observed_at.isoformat()}'"
     return (
         watermark_of(settings, collection.cluster) != watermark
-        or _scan(catalog.load_table(OBSERVATIONS.name), later, ["broker"]).num_rows > 0
+        or scan(catalog.load_table(OBSERVATIONS.name), later, ["broker"]).num_rows > 0
     )
 
 
@@ -114,7 +154,7 @@ def _save(
     """Compare a table with the collection and commit the changes; return the number of rows added, in one attempt."""
     table = catalog.load_table(facts.table.name)
     is_current = f"cluster = '{collection.cluster}' and valid_to is null"
-    current = _scan(table, is_current)
+    current = scan(table, is_current)
     positions, state = _state(facts, current)
 
     def rows_of(keys: Iterable[Key]) -> dict[Key, Row]:
@@ -171,7 +211,7 @@ def _after(
     return pa.concat_tables([kept.cast(schema), _arrow(table, [row | same for row in done.added])])
 
 
-def _scan(table: IcebergTable, rows: str, columns: list[str] | None = None) -> pa.Table:
+def scan(table: IcebergTable, rows: str, columns: list[str] | None = None) -> pa.Table:
     return table.scan(rows, selected_fields=tuple(columns or ("*",))).to_arrow()
 
 

@@ -71,6 +71,11 @@ def is_group_erased(rules: Sequence[Rule], group: str) -> bool:
     return any(digest(rule.salt, name) == rule.digest for rule in of_groups)
 
 
+def is_message_erased(rules: Sequence[Rule], msg_id: str) -> bool:
+    """Whether a rule erases the message id."""
+    return any(rule.kind is Kind.MSG_ID and digest(rule.salt, msg_id) == rule.digest for rule in rules)
+
+
 def add_rule(
     spark: SparkSession, settings: Settings, cluster: str, kind: Kind, text: str, run_id: str
 ) -> Rule:

@@ -24,6 +24,7 @@ from spark_jobs.lake.tables import (
     EVENTS,
     GROUP_OFFSETS,
     GROUPS,
+    MESSAGE_CHECKS,
     OBSERVATIONS,
     PRODUCERS,
     RAW,
@@ -205,9 +206,9 @@ def _group(name: str) -> Column:
 def _columns_of_ops(rule: Rule) -> list[tuple[Table, str, Column]]:
     """Where tables of `lake.ops` and `lake.broker_facts` may contain it: table, column, and the condition of the rows.
 
-    Broker facts contain groups, and their retry and dead-letter topics. Replaced records contain it in the columns of its
-    kind. Check results and alerts contain only groups, as the last part of their entity: `<cluster>/<group>`,
-    `<cluster>/<topic>/<group>`.
+    Broker facts contain groups, and their retry and dead-letter topics; the checks of messages also contain their ids.
+    Replaced records contain it in the columns of its kind. Check results and alerts contain only groups, as the last part of
+    their entity: `<cluster>/<group>`, `<cluster>/<topic>/<group>`.
     """
     found = [
         (REPLACED_RECORDS, name, (F.col("cluster") == rule.cluster) & in_text([rule], rule.kind, F.col(name)))
@@ -221,11 +222,19 @@ def _columns_of_ops(rule: Rule) -> list[tuple[Table, str, Column]]:
         facts = [
             (table, "group_name") for table in (GROUPS, CONSUMERS, SUBSCRIPTIONS, GROUP_OFFSETS, PRODUCERS)
         ]
-        facts += [(PRODUCERS, "trace_of"), (TOPICS, "of_group"), (TOPIC_OFFSETS, "topic")]
+        facts += [
+            (MESSAGE_CHECKS, "consumer_group"),
+            (PRODUCERS, "trace_of"),
+            (TOPICS, "of_group"),
+            (TOPIC_OFFSETS, "topic"),
+        ]
         for table, name in facts:
             is_group = _is_of_group(name) if name == "topic" else F.lit(True)
             matches = is_group & in_text([rule], rule.kind, _group(name))
             found.append((table, name, (F.col("cluster") == rule.cluster) & matches))
+    if rule.kind is Kind.MSG_ID:
+        is_message = (F.col("cluster") == rule.cluster) & in_text([rule], rule.kind, F.col("msg_id"))
+        found.append((MESSAGE_CHECKS, "msg_id", is_message))
     return found
 
 

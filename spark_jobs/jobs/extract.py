@@ -1,7 +1,7 @@
 """Job: read the new messages of a cluster's trace topics into `lake.raw.trace_messages`, exactly once.
 
 Before that, the brokers are asked for their facts (`lake.broker_facts`), so that facts are committed before the records that
-are judged with them. No failure of that stops the extraction.
+are judged with them; and for messages that the marts suspect to be lost. No failure of that stops the extraction.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from spark_jobs.broker_facts.record import record
 from spark_jobs.erasure.bodies import without_erased
-from spark_jobs.erasure.rules import is_group_erased, rules_of
+from spark_jobs.erasure.rules import is_group_erased, is_message_erased, rules_of
 from spark_jobs.ingest import raw
 from spark_jobs.ingest.plan import Plan, handle_missing_queues, plan, without_queue
 from spark_jobs.ingest.topic_source import TopicSource
@@ -85,7 +85,13 @@ def record_facts(cluster: Cluster, settings: Settings, run_id: str) -> None:
     started = time.monotonic()
     try:
         rules = rules_of(settings, cluster.name)
-        recorded = record(settings, cluster, run_id, lambda group: is_group_erased(rules, group))
+        recorded = record(
+            settings,
+            cluster,
+            run_id,
+            lambda group: is_group_erased(rules, group),
+            is_message_erased=lambda msg_id: is_message_erased(rules, msg_id),
+        )
     except Exception as error:  # of any kind: the messages expire, the facts can be asked for again
         report.facts_failed(cluster.name, error)
     else:

@@ -21,6 +21,7 @@ class Commands:
         self._namesrv, self._tool = namesrv, tool
         self._consumers: dict[str, tuple[Any, Counter[tuple[str, int]]]] = {}
         self._producer: Any = None
+        self._deciders: dict[str, Any] = {}
 
     def make_topic(self, topic: str, address: str, queues: int) -> None:
         from sandbox.java_client import java_class
@@ -47,14 +48,87 @@ class Commands:
             self._producer.send(sent, target(topic, broker, number % queues))
         return count
 
+    def send_one(
+        self,
+        topic: str,
+        tag: str,
+        body: str = "body",
+        level: int = 0,
+        timer_ms: int = 0,
+        decision: str | None = None,
+        batch: int = 0,
+    ) -> dict[str, Any]:
+        """Send one message, maybe delayed or in a transaction, or as one of a batch; the client's and the broker's id, and when.
+
+        Args:
+            topic: the topic, of one queue.
+            tag: its tag.
+            body: its body.
+            level: delay level; 0 for none.
+            timer_ms: delay by the timer; 0 for none.
+            decision: commit, rollback or unknown for a transaction.
+            batch: send so many copies in a batch; the ids are those of the last one.
+        """
+        import jpype
+
+        from sandbox import java_client
+        from sandbox.java_client import java_class, message
+
+        if decision and decision not in self._deciders:
+            java = java_class("client.producer.TransactionMQProducer")(f"deciding-{decision}")
+            java.setNamesrvAddr(self._namesrv)
+            java.setInstanceName(f"deciding-{decision}")
+            java.setTransactionListener(java_client._transaction_listener(lambda *_: decision))
+            java.start()
+            self._deciders[decision] = java
+        sent_at = time.time()
+        sent = [message(topic, body, tags=tag, delay_level=level) for _ in range(batch or 1)]
+        if timer_ms:
+            sent[0].setDelayTimeMs(timer_ms)
+        if decision:
+            result = self._deciders[decision].sendMessageInTransaction(sent[0], None)
+        else:
+            if self._producer is None:
+                self.send(topic, "", tag, 1, 0)
+            result = self._producer.send(jpype.java.util.ArrayList(sent) if batch else sent[0])
+        offset_ids = str(result.getOffsetMsgId() or "")
+        return {
+            "msg_id": java_client.unique_id(sent[-1]),
+            "offset_msg_id": offset_ids.rpartition(",")[2] or None,
+            "sent_at": sent_at,
+        }
+
+    def set_offset(self, group: str, topic: str, broker: str, offset: int) -> None:
+        """Set the committed offset of queue 0 of a group that is offline: it jumps over messages."""
+        from sandbox.java_client import java_class
+
+        queue = java_class("common.message.MessageQueue")(topic, broker, 0)
+        brokers = self._tool.examineBrokerClusterInfo().getBrokerAddrTable()
+        self._tool.updateConsumeOffset(brokers.get(broker).selectBrokerAddr(), group, queue, offset)
+
+    def expire(self, address: str) -> None:
+        """Let the broker delete all files of its commit log but the last one."""
+        import jpype
+
+        properties = jpype.java.util.Properties()
+        properties.setProperty("fileReservedTime", "0")
+        self._tool.updateBrokerConfig(address, properties)
+        self._tool.deleteExpiredCommitLogByAddr(address)
+
     def consume(
         self,
         group: str,
         tags: dict[str, str],
         sql: dict[str, str] | None = None,
         broadcast: bool = False,
+        fails: bool = False,
+        most_retries: int = 16,
+        retry_level: int = 0,
     ) -> None:
-        """Start a push consumer: topic to tag expression, and topic to SQL condition."""
+        """Start a push consumer: topic to tag expression, and topic to SQL condition.
+
+        One that `fails` sends every message back, at most so often; its next attempt is delayed by `retry_level`.
+        """
         import jpype
 
         from sandbox.java_client import java_class
@@ -63,6 +137,7 @@ class Commands:
         consumer.setNamesrvAddr(self._namesrv)
         consumer.setInstanceName(f"client-{time.monotonic_ns()}")
         consumer.setPersistConsumerOffsetInterval(500)
+        consumer.setMaxReconsumeTimes(most_retries)
         consumer.setConsumeFromWhere(java_class("common.consumer.ConsumeFromWhere").CONSUME_FROM_FIRST_OFFSET)
         if broadcast:
             consumer.setMessageModel(java_class("remoting.protocol.heartbeat.MessageModel").BROADCASTING)
@@ -81,7 +156,8 @@ class Commands:
                 with lock:
                     for each in messages:
                         seen[str(each.getTopic()), int(each.getQueueId())] += 1
-                return status.CONSUME_SUCCESS
+                context.setDelayLevelWhenNextConsume(retry_level)
+                return status.RECONSUME_LATER if fails else status.CONSUME_SUCCESS
 
         consumer.setMessageListener(Listener())
         consumer.start()
@@ -105,6 +181,10 @@ class Commands:
                 return
             assert time.monotonic() < until, f"{group} has committed {ends}"
             time.sleep(0.2)
+
+    def suspend(self, group: str) -> None:
+        """The consumer stays connected, and reads nothing more."""
+        self._consumers[group][0].suspend()
 
     def stop(self, group: str) -> None:
         """Shut the consumer down: it commits its offsets and signs off."""

@@ -42,7 +42,7 @@ accounts:
 
 @pytest.fixture(scope="package")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
-    conf = {**BUSY_MACHINE, **WITH_SECRETS, "enablePropertyFilter": "true"}
+    conf = {**BUSY_MACHINE, **WITH_SECRETS, "enablePropertyFilter": "true", "timerWheelEnable": "true"}
     with rocketmq(tmp_path_factory.mktemp("facts"), extra_broker_conf=conf, stop_in_order=False) as sandbox:
         yield sandbox
 
@@ -81,6 +81,10 @@ def facts_lake(spark: SparkSession, settings: Settings) -> Iterator[Settings]:
     lakes.empty(spark, settings)
 
 
+# The tables whose rows are valid at one time only, and its column.
+NO_PERIODS = {tables.OBSERVATIONS: "observed_at", tables.MESSAGE_CHECKS: "checked_at"}
+
+
 @dataclass(frozen=True)
 class World:
     """The shared broker as a cluster of a name of its own."""
@@ -96,8 +100,9 @@ class World:
         rows = lake(self.settings).load_table(table.name).scan().to_arrow().to_pylist()
         wanted = {"cluster": self.cluster.name, **where}
         found = [row for row in rows if all(row[name] == value for name, value in wanted.items())]
-        if table == tables.OBSERVATIONS:
-            return sorted(found, key=lambda row: row["observed_at"])
+        for without_periods, time in NO_PERIODS.items():
+            if table == without_periods:
+                return sorted(found, key=lambda row: row[time])
         return sorted(
             (row for row in found if not current or row["valid_to"] is None),
             key=lambda row: row["valid_from"],
@@ -108,7 +113,7 @@ class World:
         return {
             table.name: sorted(map(str, self.rows(table, current=False)))
             for table in tables.ALL
-            if table.name.startswith("broker_facts.") and table != tables.OBSERVATIONS
+            if table.name.startswith("broker_facts.") and table not in NO_PERIODS
         }
 
 

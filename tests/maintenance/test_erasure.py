@@ -32,6 +32,7 @@ from tests.spark.stored import messages, planned, stored, write
 
 S, R = "\x01", "\x02"
 TEXT = "Grün-4711-VICTIM"
+CHECKED_AT = datetime(2026, 11, 24, tzinfo=UTC)
 OTHERS = {
     "time": "1795000000000", "region": "DefaultRegion", "group": "some-group", "topic": TEXT, "msgId": "AC11",
     "tags": "TagA", "keys": "k1 k2", "storeHost": "10.0.0.1:10911", "bodyLength": "128", "cost": "3", "msgType": "0",
@@ -407,9 +408,10 @@ def test_a_group_is_erased_from_the_facts_of_the_brokers(filled, settings):
         {"topic": f"ns%{TEXT}"},
     )
     put(tables.TOPIC_OFFSETS, *({"topic": topic} for topic, _ in topics), {"topic": f"ns%{TEXT}"})
+    put(tables.MESSAGE_CHECKS, *({"consumer_group": name, "checked_at": CHECKED_AT} for name in names[::2]))
     put(tables.OBSERVATIONS, {"requests": [{"code": 203, "answered": 7, "unanswered": [TEXT, "kept-group"]}]})
 
-    expected = 4 * 2 + 3 + 2 * 4 + 1
+    expected = 4 * 2 + 3 + 2 * 4 + 1 + 1
     assert erase_from_ops(filled, rule(Kind.GROUP), dry_run=True) == expected
     assert erase_from_ops(filled, rule(Kind.GROUP)) == expected
     facts = [table for table in tables.ALL if table.name.startswith("broker_facts.")]
@@ -426,8 +428,27 @@ def test_a_group_is_erased_from_the_facts_of_the_brokers(filled, settings):
     ((request,),) = [row["requests"] for row in left[tables.OBSERVATIONS.name]]
     assert (request["code"], request["answered"], request["unanswered"]) == (203, 7, ["kept-group"])
     others = sum(filled.table(table.full_name).where("cluster = 'another'").count() for table in facts)
-    assert others == 4 * 3 + 4 + 2 * 6 + 1
+    assert others == 4 * 3 + 4 + 2 * 6 + 2 + 1
     assert erase_from_ops(filled, rule(Kind.GROUP), dry_run=True) == 0
+
+
+def test_a_message_is_erased_from_the_checks_of_messages(filled, settings):
+    catalog = lake(settings)
+    loaded = catalog.load_table(tables.MESSAGE_CHECKS.name)
+    schema = schema_to_pyarrow(loaded.schema(), include_field_ids=False)
+    rows = [
+        {"cluster": cluster, "msg_id": msg_id, "consumer_group": group, "checked_at": CHECKED_AT}
+        for cluster in ("c", "another")
+        for msg_id in (TEXT, "kept-message")
+        for group in ("g", None)
+    ]
+    loaded.append(pa.Table.from_pylist(rows, schema=schema))
+    assert erase_from_ops(filled, rule(Kind.MSG_ID), dry_run=True) == 2
+    assert erase_from_ops(filled, rule(Kind.MSG_ID)) == 2
+    left = filled.table(tables.MESSAGE_CHECKS.full_name).where("msg_id is not null").collect()
+    assert sorted((row["cluster"], row["msg_id"]) for row in left) == sorted(
+        [("another", TEXT), ("another", "kept-message"), ("c", "kept-message")] * 2
+    )
 
 
 def test_an_erasure_shows_what_it_will_erase_and_asks(filled, settings, at_terminal, monkeypatch, capfd):

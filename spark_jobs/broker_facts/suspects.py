@@ -1,0 +1,124 @@
+"""The messages that one collection looks up at the brokers, from the published marts; read without Spark.
+
+A suspect is a message of an expected group that `orphaned_messages` calls an orphan, or that it judges soon.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+import pyarrow as pa
+from pyiceberg.catalog import Catalog
+from pyiceberg.exceptions import NoSuchTableError
+from pyiceberg.expressions import And, EqualTo, In, Reference
+from pyiceberg.expressions.literals import literal
+
+_ORPHANS, _SENDS = "marts.orphaned_messages", "marts.fct_sends"
+_COLUMNS = ("topic", "msg_id", "expected_group", "tags", "published_at", "hour", "store_host")
+# The marts are built about every 5 minutes; what is due until after the next build is looked up before it.
+_SOON = timedelta(minutes=10)
+_FIRST_HOURS = 2
+_CANDIDATES_PER_MESSAGE = 10  # read until there are so many times the messages that are looked up
+_MOST_ROWS = 20_000  # of one read
+
+
+@dataclass(frozen=True)
+class Suspect:
+    """A message of one expected group; `group` is None if no group was expected. Times are UTC."""
+
+    topic: str
+    msg_id: str
+    group: str | None
+    tags: str | None
+    published_at: datetime
+    hour: datetime
+    store_host: str | None
+
+
+def read_suspects(
+    catalog: Catalog,
+    cluster: str,
+    now: datetime,
+    hours: int,
+    most: int,
+    is_left_out: Callable[[str, str, str | None], bool],
+) -> list[Suspect]:
+    """The suspects to look up: newest first, spread over topic, group and tag.
+
+    The hours of the mart are read from the newest on, until there are enough, so that few files are opened.
+
+    Args:
+        catalog: of the lake.
+        cluster: the cluster's name.
+        now: UTC.
+        hours: how far back messages are looked up.
+        most: the greatest number of suspects.
+        is_left_out: whether a topic, message id and group are not looked up now.
+    """
+    found: list[Suspect] = []
+    try:
+        orphans = catalog.load_table(_ORPHANS)
+    except NoSuchTableError:  # nothing was published yet
+        return found
+    # The last hour: its messages are judged soon. It may be ahead where a client's clock is.
+    end, read = now + timedelta(hours=1), 0
+    step = _FIRST_HOURS
+    while read < hours and len(found) < most * _CANDIDATES_PER_MESSAGE:
+        step = min(step, hours - read)
+        begin = now.replace(minute=0, second=0, microsecond=0) - timedelta(hours=read + step)
+        rows = orphans.scan(
+            f"cluster = '{cluster}' and hour >= '{begin.isoformat()}' and hour < '{end.isoformat()}' and "
+            f"(is_orphan = true or (cause = 'within_grace' and next_review_at <= '{(now + _SOON).isoformat()}'))",
+            selected_fields=_COLUMNS,
+            limit=_MOST_ROWS,
+        ).to_arrow()
+        found += [each for each in _suspects(rows) if not is_left_out(each.topic, each.msg_id, each.group)]
+        end, read, step = begin, read + step, step * 2
+    return spread(found, most)
+
+
+def _suspects(rows: pa.Table) -> list[Suspect]:
+    return [Suspect(*(row[name] for name in _COLUMNS)) for row in rows.to_pylist() if row["topic"]]
+
+
+def spread(suspects: Iterable[Suspect], most: int) -> list[Suspect]:
+    """At most so many suspects: one of each topic, group and tag in turn, each time its newest one that is left."""
+    newest_first = sorted(suspects, key=lambda each: (each.published_at, each.msg_id), reverse=True)
+    kinds: dict[Any, deque[Suspect]] = defaultdict(deque)
+    for each in newest_first:
+        kinds[each.topic, each.group, each.tags].append(each)
+    chosen: list[Suspect] = []
+    turn = deque(kinds.values())
+    while turn and len(chosen) < most:
+        of_kind = turn.popleft()
+        chosen.append(of_kind.popleft())
+        if of_kind:
+            turn.append(of_kind)
+    return chosen
+
+
+def read_offset_ids(
+    catalog: Catalog, cluster: str, suspects: Iterable[Suspect]
+) -> dict[tuple[str, str], str]:
+    """(topic, message id) to the broker's id of the first send; without messages whose client wrote none.
+
+    Only the hours of the suspects are read.
+    """
+    wanted = list(suspects)
+    if not wanted:
+        return {}
+    rows = catalog.load_table(_SENDS).scan(
+        And(
+            EqualTo(term=Reference("cluster"), value=literal(cluster)),
+            In(term=Reference("hour"), values={literal(each.hour.isoformat()) for each in wanted}),
+            In(term=Reference("msg_id"), values={literal(each.msg_id) for each in wanted}),
+        ),
+        selected_fields=("topic", "msg_id", "sent_at", "offset_msg_id"),
+    )
+    of_sends = rows.to_arrow().to_pylist()
+    last_first = sorted(of_sends, key=lambda row: (row["sent_at"] is not None, row["sent_at"]), reverse=True)
+    return {(row["topic"], row["msg_id"]): row["offset_msg_id"] for row in last_first if row["offset_msg_id"]}
