@@ -12,21 +12,18 @@ create or replace macro bucket_of_rank_step(state, power) as
       [state],
       lambda s: struct_pack(
         rank := s.rank,
-        low := list_filter(s.entries, lambda entry: (entry & power) = 0),
-        high := list_filter(s.entries, lambda entry: (entry & power) != 0),
+        entries := s.entries,
         cases := coalesce(
-          list_sum(
-            list_transform(
-              list_filter(s.entries, lambda entry: (entry & power) = 0), lambda entry: entry >> 13
-            )
-          ),
-          0
+          list_sum(list_transform(s.entries, lambda entry: case when (entry & power) = 0 then entry >> 13 else 0 end)), 0
         )
       )
     ),
     lambda s: case
-      when s.cases >= s.rank then struct_pack(rank := s.rank, entries := s.low)
-      else struct_pack(rank := (s.rank - s.cases)::bigint, entries := s.high)
+      when s.cases >= s.rank
+        then struct_pack(rank := s.rank, entries := list_filter(s.entries, lambda entry: (entry & power) = 0))
+      else struct_pack(
+        rank := (s.rank - s.cases)::bigint, entries := list_filter(s.entries, lambda entry: (entry & power) != 0)
+      )
     end
   )[1];
 
