@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from spark_jobs.broker_facts.requests import GET_BROKER_CONFIG
@@ -19,6 +21,7 @@ from spark_jobs.lake.tables import (
     TOPICS,
 )
 from spark_jobs.rocketmq.connection import Connection
+from tests.broker_facts.clients import SECONDS
 from tests.broker_facts.conftest import NO_PERIODS, SECRET, World
 from tests.maintenance.files import holding
 
@@ -177,8 +180,21 @@ def test_no_secret_is_stored_or_printed(world: World, broker, traffic, capfd):
     assert SECRET not in repr(recorded) + "".join(capfd.readouterr())
 
 
+def wait_for_retry_offsets(world: World, *groups: str) -> None:
+    """Clients assign the queue of a new retry topic with the next route, 30 s later, and commit its offset: a change."""
+    until = time.monotonic() + SECONDS
+    while True:
+        world.record()
+        rows = world.rows(GROUP_OFFSETS)
+        missing = {*groups} - {row["group_name"] for row in rows if row["topic"].startswith("%RETRY%")}
+        if not missing:
+            return
+        assert time.monotonic() < until, f"without a committed offset in the retry topic: {missing}"
+        time.sleep(0.5)
+
+
 def test_unchanged_facts_add_no_rows_and_the_state_stays_small(world: World, broker, traffic, java):
-    world.record()
+    wait_for_retry_offsets(world, "by-tag", "by-sql", "everything")
     before = world.everything()
     again = [world.record() for _ in range(3)]
     assert [each.rows for each in again] == [{OBSERVATIONS.name: 1}] * 3

@@ -121,6 +121,7 @@ def sends(cluster: Cluster) -> Rows:
                 continue
             found[key] = {
                 "sent_at": sent_at,
+                "stored_at": record["store_time"],
                 "hour_source": source,
                 "topic": name(record["topic"]),
                 "topic_kind": kind,
@@ -161,10 +162,12 @@ def _messages(sent: Rows) -> Rows:
 def _publications(sent: Rows) -> dict[str, Record]:
     """The first Pub of each message id, on whatever topic."""
     found: dict[str, Record] = {}
-    for (msg_id, *_), send in sent.items():
+    for (msg_id, offset_msg_id, _), send in sent.items():
         if msg_id is None or send["topic_kind"] != "normal":
             continue
-        key = _nulls_first(send["sent_at"], send["topic"], send["hour_source"])
+        key = _nulls_first(
+            send["sent_at"], send["stored_at"], offset_msg_id, send["topic"], send["hour_source"]
+        )
         if msg_id not in found or key < found[msg_id]["key"]:
             found[msg_id] = send | {"key": key}
     return found
@@ -273,9 +276,16 @@ def deliveries(cluster: Cluster, sent: Rows, attempted: Rows) -> Rows:
     for (msg_id, group, client), of_delivery in folded.items():
         is_broadcast = group in broadcast
 
+        def number(attempt: Record, of_delivery: list[Record] = of_delivery) -> int:
+            earlier = [a for a in of_delivery if a["occurred_at"] <= attempt["occurred_at"]]
+            known = [a["retry_times"] for a in earlier if a["retry_times"] is not None]
+            return int(
+                attempt["retry_times"] if attempt["retry_times"] is not None else max(known, default=0)
+            )
+
         def order(attempt: Record) -> Key:
             return (
-                attempt["retry_times"] or 0,
+                number(attempt),
                 attempt["occurred_at"],
                 _nulls_first(attempt["request_id"]),
                 attempt["outcome"],
@@ -292,19 +302,19 @@ def deliveries(cluster: Cluster, sent: Rows, attempted: Rows) -> Rows:
             outcome = "succeeded"
         elif last["outcome"] in ("in_flight", "not_returned"):
             outcome = last["outcome"]
-        elif (last["retry_times"] or 0) >= limit or cluster.watermark >= given_up_at:
+        elif number(last) >= limit or cluster.watermark >= given_up_at:
             outcome = "exhausted"
         else:
             outcome = "retrying"
         decided_at = {
             "succeeded": succeeded_at or last["occurred_at"],
             "not_returned": last["occurred_at"] + consume_timeout(cluster) + grace(cluster),
-            "exhausted": last_seen_at if (last["retry_times"] or 0) >= limit else given_up_at,
+            "exhausted": last_seen_at if number(last) >= limit else given_up_at,
         }
         publication = published.get(msg_id)
         sent_by_client = publication is not None and publication["hour_source"] == "event_time"
         retries = [a["retry_times"] for a in of_delivery if a["retry_times"] is not None]
-        unknown = not first["has_begin"] or (first["retry_times"] or 0) > 0 or first["outcome"] == "in_flight"
+        unknown = not first["has_begin"] or number(first) > 0 or first["outcome"] == "in_flight"
         found[msg_id, group, client] = {
             "topic": publication["topic"] if publication else None,
             "is_broadcast": is_broadcast,

@@ -13,7 +13,20 @@ with attempts as (
           then timestamp_millis(unix_millis(attempts.begun_at) + cast(attempts.stated_cost_ms as bigint))
       end
     ) as finished_at,
-    attempts.ended_at is not null or (attempts.has_begin and attempts.hour_source = 'event_time') as is_client_time
+    attempts.ended_at is not null or (attempts.has_begin and attempts.hour_source = 'event_time') as is_client_time,
+    -- Without a SubBefore it is unknown: the attempt comes after the earlier ones.
+    coalesce(
+      attempts.retry_times,
+      max(attempts.retry_times) over (
+        partition by
+          attempts.cluster,
+          attempts.msg_id,
+          attempts.consumer_group,
+          case when broadcast.consumer_group is not null then attempts.client end
+        order by attempts.occurred_at
+      ),
+      0
+    ) as attempt_order
   from {{ affected_attempts() }} as attempts
   left join {{ ref('int_broadcast_groups') }} as broadcast
     on attempts.cluster = broadcast.cluster and attempts.consumer_group = broadcast.consumer_group
@@ -36,7 +49,7 @@ aggregated as (
     count_if(outcome in ('success', 'timeout')) as successes,
     min(
       struct(
-        coalesce(retry_times, 0) as retry_times,
+        attempt_order as retry_times,
         occurred_at,
         request_id,
         outcome,
@@ -47,7 +60,7 @@ aggregated as (
         client
       )
     ) as first_attempt,
-    max(struct(coalesce(retry_times, 0) as retry_times, occurred_at, request_id, outcome)) as last_attempt,
+    max(struct(attempt_order as retry_times, occurred_at, request_id, outcome)) as last_attempt,
     max(coalesce(finished_at, occurred_at)) as last_seen_at,
     min(struct(finished_at, is_client_time)) filter (
       where outcome in ('success', 'timeout') and finished_at is not null
