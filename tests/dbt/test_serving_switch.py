@@ -29,8 +29,11 @@ from tests.dbt.serving import comparable, rows_in_spark, with_limit
 from tests.planning import run_jobs_on
 from tests.soak import IS_SOAK
 
-# A view of the dashboards reads `send_latency`.
-SHOWN = ("marts.send_latency", "marts.fct_sends", "marts.one", "marts.two", tables.EVENTS.name)
+# A view of the dashboards reads `send_latency`, and a macro the teams of topics and groups.
+SHOWN = (
+    *("marts.send_latency", "marts.dim_topics", "marts.dim_consumer_groups"),
+    *("marts.fct_sends", "marts.one", "marts.two", tables.EVENTS.name),
+)
 
 
 @pytest.fixture
