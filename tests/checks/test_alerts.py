@@ -168,7 +168,7 @@ def test_many_entities_of_one_check_are_one_message():
     over, standing = sorted(grouped(alerts), key=len, reverse=True)
     assert (len(over), len(standing)) == (LISTED + 4, 1)
     title, body = text(over)
-    what = "inferred from traces: 500,000,000 % of the messages of {} were not consumed by g, limit 1 %"
+    what = "not proven: 500,000,000 % of the messages of {} have no trace of a consumption by g, limit 1 %"
     assert title == f"[RESOLVED] prod/c1: {what.format('t0')} (and {LISTED + 3} more)"
     assert body.splitlines()[0].startswith(f"- prod/c1: {what.format('t0')}: ")
     assert "(since 2026-11-20 12:00 UTC, resolved after 1 h 15 min)" in body
@@ -201,12 +201,12 @@ def test_the_link_of_an_alert_is_its_runbook(check):
     assert alert.runbook_url == f"https://git.example.com/docs/runbooks/{check.name}.md"
 
 
-def test_orphans_are_inferred_from_traces_and_warn():
+def test_orphans_without_proof_are_a_warning():
     """Groups that filter, timer messages and recalls raise the rate; the runbook says so."""
     assert (CHECK.severity, CHECK.route) == ("warning", "messaging")
-    assert CHECK.definition.startswith("Inferred from traces")
+    assert CHECK.definition.startswith("Not proven: ")
     runbook = (PROJECT / "docs" / "runbooks" / "orphan_rate.md").read_text()
-    assert all(word in runbook for word in ("inferred from traces", "by tag", "Timer messages", "Recalls"))
+    assert all(word in runbook for word in ("no proof", "by tag", "Timer messages", "Recalls"))
 
 
 def test_an_alert_on_messaging_links_to_its_messages_where_airflows_address_is_known(monkeypatch):

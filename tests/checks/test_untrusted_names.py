@@ -37,7 +37,7 @@ def test_names_are_literal_in_a_mail_and_cannot_add_headers(store, option):
     assert mail["To"].addresses[0].addr_spec == "oncall@example.com"
     assert mail["Bcc"] is None
     assert mail["Subject"].startswith(
-        "[WARNING] prod/c1: inferred from traces: 50 % of the messages of orders were not"
+        "[WARNING] prod/c1: not proven: 50 % of the messages of orders have no trace of"
     )
     text, html = mail.get_body(("plain",)), mail.get_body(("html",))
     assert r"<b>x</b> Bcc: all@example.com <img src=http://evil.example/a> @everyone" in text.get_content()
