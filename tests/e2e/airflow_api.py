@@ -20,9 +20,6 @@ class AirflowApi(Airflow):
             return dict.fromkeys(("api-server", *parts), "no answer")
         return {"api-server": "healthy"} | {part: answer[part]["status"] or "absent" for part in parts}
 
-    def pause(self, dag_id: str) -> None:
-        self.call("PATCH", f"/api/v2/dags/{dag_id}", json={"is_paused": True})
-
     def trigger(self, dag_id: str, **params: Any) -> str:
         """Start a run with params of the DAG; return its id."""
         asked = {"logical_date": None, "conf": params}
@@ -44,7 +41,7 @@ class AirflowApi(Airflow):
         """The state in which a run ended; raises TimeoutError if it has not."""
         until = time.monotonic() + seconds
         while time.monotonic() < until:
-            state = self.call("GET", f"/api/v2/dags/{dag_id}/dagRuns/{run_id}")["state"]
+            state = next(run["state"] for run in self.runs(dag_id) if run["dag_run_id"] == run_id)
             if state in ("success", "failed"):
                 return state
             time.sleep(1)

@@ -44,7 +44,6 @@ from tests.e2e.up import (
     make_up_dashboards,
 )
 from tests.lineage_sink import Event, Sink, wrote
-from tests.soak import IS_SOAK
 
 RUN_SECONDS = 1200
 INTERVAL = 40  # of the watchdog; Alertmanager keeps an alert for three
@@ -118,18 +117,11 @@ def airflow(world, sink, killed_run, alertmanager_url, mended, tmp_path_factory)
         until = time.monotonic() + RUN_SECONDS
         while not (merges := jobs_of(world.settings.home, "merge")):
             assert time.monotonic() < until, "the first run did not come to its merge"
-            time.sleep(0.3)
+            time.sleep(0.1)
         os.kill(merges[0], signal.SIGKILL)
         yield found
     finally:
         make_up(world, "down")
-
-
-@pytest.fixture(scope="module")
-def paused(airflow) -> None:
-    """The schedules of the pipeline: what has this needs no more of its runs, each of which takes a minute of CPU time."""
-    for dag in ("trace_ingest", "trace_marts"):
-        airflow.pause(dag)
 
 
 def started_by_records(airflow: AirflowApi) -> list[str]:
@@ -280,7 +272,7 @@ def test_lineage_leads_from_a_table_to_the_task_that_wrote_it(world, airflow, si
         assert {parent(event)["job"]["name"] for event in events} == {task}, table
 
 
-def test_trace_backfill_follows_its_form_and_its_page_shows_the_result(world, airflow, paused):
+def test_trace_backfill_follows_its_form_and_its_page_shows_the_result(world, airflow):
     today = datetime.now(UTC).date()
     asked = {"start": str(today - timedelta(days=1)), "end": str(today + timedelta(days=1))}
     looked = airflow.trigger("trace_backfill", **asked)
@@ -297,7 +289,7 @@ def test_trace_backfill_follows_its_form_and_its_page_shows_the_result(world, ai
     assert f"trace_backfill/{looked}" not in runs
 
 
-def test_a_sensor_waits_in_the_triggerer_until_messages_come(world, airflow, paused):
+def test_a_sensor_waits_in_the_triggerer_until_messages_come(world, airflow):
     run = airflow.trigger("waiting")
     until = time.monotonic() + 60
     while airflow.task_states("waiting", run) != {"new_messages": "deferred"}:
@@ -311,7 +303,7 @@ def test_a_sensor_waits_in_the_triggerer_until_messages_come(world, airflow, pau
     assert all(queue.startswith("demo/") for queue in unread)
 
 
-def test_a_failed_task_is_an_alert_until_it_succeeds(world, airflow, paused, mended):
+def test_a_failed_task_is_an_alert_until_it_succeeds(world, airflow, mended):
     def alerts(ends: str) -> list[tuple[str, str, str, str]]:
         """Of the tasks of `fragile`, after another run of it; its callbacks may write them after it has ended."""
         assert airflow.wait("fragile", airflow.trigger("fragile"), 120) == ends
@@ -346,13 +338,11 @@ def until_healthy(world: World, seconds: float = 120) -> None:
 
 
 @needs_alertmanager
-def test_a_dead_scheduler_is_restarted_and_resolves_no_alert(world, airflow, paused, alertmanager_url):
+def test_a_dead_scheduler_is_restarted_and_resolves_no_alert(world, airflow, alertmanager_url):
     """The watchdog runs in the Airflow that it watches. A task that failed is an open alert of the lake meanwhile."""
 
-    client = httpx.Client(base_url=alertmanager_url)
-
     def active() -> dict[str, str]:
-        found = client.get("/api/v2/alerts", params={"active": True}).json()
+        found = httpx.get(f"{alertmanager_url}/api/v2/alerts", params={"active": True}).json()
         return {each["labels"].get("entity", ""): each["startsAt"] for each in found}
 
     tasks.task_ended(world.settings, "any/task", True, "its log", "any", datetime.now(UTC))
@@ -374,11 +364,10 @@ def test_a_dead_scheduler_is_restarted_and_resolves_no_alert(world, airflow, pau
     tasks.task_ended(world.settings, "any/task", False, "its log", "any", datetime.now(UTC))
 
 
-def test_a_dead_superset_is_restarted(world, airflow, paused):
-    """Its server is killed, in `make soak` then the process that started the server."""
+def test_a_dead_superset_is_restarted(world, airflow):
+    """Its server is killed, then the process that started the server."""
     until_healthy(world)
-    kills = (superset_servers, lambda: [components(world)["dashboards"]["pid"]])
-    for kill in kills if IS_SOAK else kills[:1]:
+    for kill in (superset_servers, lambda: [components(world)["dashboards"]["pid"]]):
         before = components(world)["dashboards"]
         for pid in kill():
             os.kill(pid, signal.SIGKILL)
@@ -408,7 +397,7 @@ def read(process: Path) -> bytes:
         return b""
 
 
-def test_up_restarts_dead_components(world, airflow, paused):
+def test_up_restarts_dead_components(world, airflow):
     """A component is dead; then the supervisor is, and so is what would end the components with it."""
     until_healthy(world)
     first = components(world)["triggerer"]["pid"]
