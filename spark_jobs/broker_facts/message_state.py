@@ -77,7 +77,7 @@ NO_COPIES = Copies()
 
 
 def includes(subscription: Subscription | None, tags: str | None) -> bool | None:
-    """Whether a subscription includes a message with these tags; None if that cannot be told without the client's filter."""
+    """Whether a subscription includes a message with these tags; None if only the client's filter decides."""
     if subscription is None or subscription.class_filter or subscription.expression_type != "TAG":
         return None
     if subscription.expression == "*" or not subscription.tags:

@@ -16,6 +16,7 @@ from spark_jobs.checks.entity import parts
 from spark_jobs.settings import PROJECT, Severity
 
 SEED = PROJECT / "dbt_project" / "seeds" / "owners.csv"
+_COLUMNS = ("cluster", "topic", "consumer_group", "team", "severity", "route")
 SEVERITIES: tuple[Severity, ...] = get_args(Severity)  # the most severe first
 
 
@@ -67,14 +68,17 @@ def read(file: Path | None = None) -> Owners:
     """Read the seed; none if there is no file.
 
     Raises:
-        ValueError: a row is invalid; the message names file, line and what to write.
+        ValueError: a column is missing or a row is invalid; the message names the file, the line and what to write.
     """
     file, found = file or SEED, Owners({}, {})
     if not file.exists():
         return found
     with file.open(newline="") as rows:
-        for row in csv.DictReader(rows):
-            where = f"{file.name}, cluster {row['cluster']}, {row['topic'] or row['consumer_group']}"
+        reader = csv.DictReader(rows)
+        if missing := [name for name in _COLUMNS if name not in (reader.fieldnames or ())]:
+            raise ValueError(f"{file.name}: the header lacks {', '.join(missing)}")
+        for row in reader:
+            where = f"{file.name}, line {reader.line_num}, {row['topic'] or row['consumer_group']}"
             if bool(row["topic"]) == bool(row["consumer_group"]) or not row["team"] or not row["cluster"]:
                 raise ValueError(
                     f"{where}: a row has a cluster, a team, and either a topic or a consumer_group"

@@ -97,6 +97,13 @@ def test_an_invalid_row_is_reported_with_its_line(seed, row, part):
     assert any("orders" in line and part in line for line in sink.missing(SETTINGS.alerts))
 
 
+def test_a_header_without_a_column_is_reported(tmp_path):
+    file = tmp_path / "owners.csv"
+    file.write_text("cluster,topic,team\nc,orders,sales\n")
+    with pytest.raises(ValueError, match="lacks consumer_group, severity, route"):
+        owners.read(file)
+
+
 def test_each_owner_gets_a_message_of_its_own(seed):
     found = seed("c,orders,,sales,,", "c,mails,,mail,info,")
     alerts = [opened("orphan_rate", f"c/{topic}/g", found) for topic in ("orders", "mails", "orders")]

@@ -36,7 +36,7 @@ from tests.dbt.story import DAY, record_gap, whole_day
 from tests.incremental import definitions
 from tests.incremental.cluster import EPOCH, Cluster, Rows, Subscription, name
 from tests.incremental.histories import WATERMARK, Answers, History, drawn
-from tests.incremental.told import TOLD, told
+from tests.incremental.offset_histories import CAUSES_BY_OFFSETS, offset_histories
 from tests.soak import IS_SOAK
 
 BATCHES = 3 if IS_SOAK else 2
@@ -248,7 +248,7 @@ def built(empty_lake, catalog, settings, state) -> Built:
     """All histories in batches, the watermarks moving, the last with a replay of earlier ones; then a full refresh."""
     spark = empty_lake
     of_hypothesis = {f"h{n:04}": history for n, history in enumerate(drawn(HISTORIES, BATCHES, SEED))}
-    histories = of_hypothesis | told(BATCHES)
+    histories = of_hypothesis | offset_histories(BATCHES)
     complete_to = None
     for number, story in enumerate(dealt(whole_day().rows, SEED), start=1):
         save_facts(settings, histories, number - 1, complete_to)
@@ -347,10 +347,10 @@ def test_the_histories_have_what_the_brokers_decide(defined):
     ), causes
 
 
-@pytest.mark.parametrize("name", TOLD)
-def test_each_change_of_a_cause_by_offsets_is_told(name):
+@pytest.mark.parametrize("name", CAUSES_BY_OFFSETS)
+def test_committed_offsets_change_the_cause_of_unconsumed_messages(name):
     """By the definitions at the first watermark and at the last. That the models follow is in the tests of all rows."""
-    history = told(2)[name]
+    history = offset_histories(2)[name]
     first = Cluster(
         [record for record in history.records if record["change_seq"] == 1],
         WATERMARK - timedelta(seconds=DAY / 2),
@@ -358,7 +358,7 @@ def test_each_change_of_a_cause_by_offsets_is_told(name):
         collections=[history.answers[0].collection],
     )
     before, after = (definitions.tables(each)["orphaned_messages"] for each in (first, inputs_of(history)))
-    *_, expected = TOLD[name]
+    *_, expected = CAUSES_BY_OFFSETS[name]
     for msg_id, (cause_before, cause_after) in expected.items():
         of_both = (rows["orders", msg_id, "stock"] for rows in (before, after))
         assert [(row["cause"], row["evidence"]) for row in of_both] == [cause_before, cause_after], msg_id

@@ -25,7 +25,9 @@ IN_BACKLOG = ("in_backlog", "inferred")
 
 # By history the offset of the group at both collections (the topic ended at 10, then at 20), and the cause and evidence of
 # messages before and after the second.
-TOLD: dict[str, tuple[int | None, int | None, dict[str, tuple[tuple[str, str], tuple[str, str]]]]] = {
+CAUSES_BY_OFFSETS: dict[
+    str, tuple[int | None, int | None, dict[str, tuple[tuple[str, str], tuple[str, str]]]]
+] = {
     "caught_up": (
         *(5, 20),
         {
@@ -55,9 +57,9 @@ TOLD: dict[str, tuple[int | None, int | None, dict[str, tuple[tuple[str, str], t
 }
 
 
-def told(batches: int) -> dict[str, History]:
+def offset_histories(batches: int) -> dict[str, History]:
     """By name; all records are in the first batch, but the late attempt of `traced_again` is in the last."""
-    return {name: _history(name, batches) for name in TOLD}
+    return {name: _history(name, batches) for name in CAUSES_BY_OFFSETS}
 
 
 def _history(name: str, batches: int) -> History:
@@ -69,7 +71,7 @@ def _history(name: str, batches: int) -> History:
     if name == "traced_again":
         at = WATERMARK - timedelta(hours=1)
         history.records.append(_begin(len(history.records), "first", at, batches))
-    before, after, _ = TOLD[name]
+    before, after, _ = CAUSES_BY_OFFSETS[name]
     groups = frozenset(() if name == "deleted" else ("stock",))
     for number in range(batches - 1):
         asked = ASKED + timedelta(minutes=number)
