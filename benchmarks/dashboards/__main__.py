@@ -60,16 +60,18 @@ def main() -> int:
         superset.prepare()
         port = service.free_port()
         with service.running(superset, port), sync_playwright() as playwright:
-            chromium = playwright.chromium.launch(
-                executable_path=browser, args=["--no-sandbox", "--disable-gpu"]
-            )
-            context = chromium.new_context(
-                base_url=service.url_of(port), viewport={"width": 1440, "height": 3000}
+            # A profile on disk, as a user has one: the browser keeps files and compiled scripts.
+            context = playwright.chromium.launch_persistent_context(
+                Path(scratch) / "browser",
+                executable_path=browser,
+                args=["--no-sandbox", "--disable-gpu"],
+                base_url=service.url_of(port),
+                viewport={"width": 1440, "height": 3000},
             )
             _log_in(context, superset)
             found = _measure(context, settings, original)
             cookies = context.cookies()
-            chromium.close()
+            context.close()
             errors = _viewers(service.url_of(port), cookies, found[2])
     return _judge(found[0], found[1], errors)
 

@@ -5,24 +5,31 @@ create or replace macro bucket_ms(bucket) as
   ((bucket - greatest(bucket // 128 - 1, 0) * 128)::bigint << greatest(bucket // 128 - 1, 0))
   + ((1::bigint << greatest(bucket // 128 - 1, 0)) - 1) / 2.0;
 
--- One step of bucket_of_rank: the entries without a bit of the bucket if they contain the rank, else those with it.
+-- One step of bucket_of_rank: the entries without a bit of the bucket if they contain the rank, else those with it. No entry has
+-- a bit above the highest bucket.
 create or replace macro bucket_of_rank_step(state, power) as
   list_transform(
     list_transform(
       [state],
       lambda s: struct_pack(
         rank := s.rank,
+        highest := s.highest,
         entries := s.entries,
-        cases := coalesce(
+        cases := case when s.highest >= power then coalesce(
           list_sum(list_transform(s.entries, lambda entry: case when (entry & power) = 0 then entry >> 13 else 0 end)), 0
-        )
+        ) end
       )
     ),
     lambda s: case
+      when s.cases is null then struct_pack(rank := s.rank, highest := s.highest, entries := s.entries)
       when s.cases >= s.rank
-        then struct_pack(rank := s.rank, entries := list_filter(s.entries, lambda entry: (entry & power) = 0))
+        then struct_pack(
+          rank := s.rank, highest := s.highest, entries := list_filter(s.entries, lambda entry: (entry & power) = 0)
+        )
       else struct_pack(
-        rank := (s.rank - s.cases)::bigint, entries := list_filter(s.entries, lambda entry: (entry & power) != 0)
+        rank := (s.rank - s.cases)::bigint,
+        highest := s.highest,
+        entries := list_filter(s.entries, lambda entry: (entry & power) != 0)
       )
     end
   )[1];
@@ -34,7 +41,11 @@ create or replace macro bucket_of_rank(entries, rank) as
   bucket_of_rank_step(bucket_of_rank_step(bucket_of_rank_step(bucket_of_rank_step(bucket_of_rank_step(bucket_of_rank_step(
   bucket_of_rank_step(bucket_of_rank_step(bucket_of_rank_step(bucket_of_rank_step(bucket_of_rank_step(bucket_of_rank_step(
   bucket_of_rank_step(
-    struct_pack(rank := rank, entries := list_transform(entries, lambda entry: (entry.value << 13) + entry.key)),
+    struct_pack(
+      rank := rank,
+      highest := list_max(list_transform(entries, lambda entry: entry.key)),
+      entries := list_transform(entries, lambda entry: (entry.value << 13) + entry.key)
+    ),
     4096), 2048), 1024), 512), 256), 128),
     64), 32), 16), 8), 4), 2),
     1).entries[1] & 8191;

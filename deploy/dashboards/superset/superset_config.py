@@ -4,12 +4,18 @@ The environment: TRACE_DASHBOARDS_HOME (folder of all state), TRACE_DASHBOARDS_S
 the serving file of the newest publication).
 """
 
+import copy
+import importlib
 import os
+import sqlite3
 from pathlib import Path
 
 from flask_caching.backends.filesystemcache import FileSystemCache
-from sqlalchemy.engine import URL
+from pandas import NamedAgg
+from sqlalchemy import create_engine, event
+from sqlalchemy.engine import URL, Engine
 from sqlalchemy.pool import NullPool
+from superset.utils.log import AbstractEventLogger
 
 HOME = Path(os.environ["TRACE_DASHBOARDS_HOME"])
 DATA = Path(os.environ["TRACE_DASHBOARDS_DATA"])
@@ -32,6 +38,20 @@ ENABLE_PROXY_FIX = False
 SCARF_ANALYTICS = False
 MAPBOX_API_KEY = ""
 APP_NAME = "RocketMQ traces"
+# Charts are drawn once, not 60 times a second while they grow.
+THEME_DEFAULT = {
+    "algorithm": "default",
+    "token": {
+        "brandAppName": APP_NAME,
+        "brandLogoAlt": "Apache Superset",
+        "brandLogoHeight": "24px",
+        "brandLogoHref": "/",
+        "brandLogoMargin": "18px 0",
+        "brandLogoUrl": "/static/assets/images/superset-logo-horiz.png",
+        "echartsOptionsOverrides": {"animation": False},
+    },
+}
+THEME_DARK = {**THEME_DEFAULT, "algorithm": "dark"}
 FEATURE_FLAGS = {
     "ALERT_REPORTS": False,
     "DASHBOARD_RBAC": False,
@@ -56,6 +76,24 @@ TALISMAN_CONFIG = {
     "force_https": False,
     "session_cookie_secure": False,
 }
+
+
+@event.listens_for(Engine, "connect")
+def _readers_do_not_wait(connection, _):  # noqa: ANN001, ANN202 - as SQLAlchemy declares it
+    """With the write-ahead log, requests that write to Superset's database do not stop those that read."""
+    if isinstance(connection, sqlite3.Connection):
+        connection.execute("pragma journal_mode = wal")
+        connection.execute("pragma synchronous = normal")
+
+
+class NoEventLogger(AbstractEventLogger):
+    """Keep no log of requests: by default each request adds a row to Superset's database, and waits for the disk."""
+
+    def log(self, *args, **kwargs) -> None:  # noqa: ANN002, ANN003 - as Superset declares it
+        """Called by Superset for each request."""
+
+
+EVENT_LOGGER = NoEventLogger()
 
 
 def _publication() -> str:
@@ -111,4 +149,35 @@ def DB_CONNECTION_MUTATOR(uri, params, username, security_manager, source):  # n
     if uri.drivername != "duckdb":
         return uri, params
     params["poolclass"] = NullPool
-    return URL.create("duckdb", database=str(DATA.resolve())), params
+    url = URL.create("duckdb", database=str(DATA.resolve()))
+    _keep_open(url, params)
+    return url, params
+
+
+# The newest file and a connection to it that no query uses.
+_open: dict[URL, object] = {}
+
+
+def _keep_open(url, params):  # noqa: ANN001, ANN202
+    """Keep DuckDB's instance between queries; without an open connection each query would open the file and read its metadata."""
+    if url not in _open and Path(url.database).exists():
+        connection = create_engine(url, **copy.deepcopy(params)).raw_connection()
+        _open.clear()
+        _open[url] = connection
+
+
+def FLASK_APP_MUTATOR(app):  # noqa: ANN001, ANN201, N802 - Superset's name
+    """Let pandas aggregate the series of a chart by name ("mean"), in C: a function of numpy is called for each point."""
+    pivot = importlib.import_module("superset.utils.pandas_postprocessing.pivot")
+    functions_of = pivot._get_aggregate_funcs
+
+    def by_name(df, aggregates):  # noqa: ANN001, ANN202
+        return {
+            name: NamedAgg(found.column, aggregates[name]["operator"])
+            if aggregates[name]["operator"] in {"max", "mean", "min", "sum"}
+            and not aggregates[name].get("options")
+            else found
+            for name, found in functions_of(df, aggregates).items()
+        }
+
+    pivot._get_aggregate_funcs = by_name
