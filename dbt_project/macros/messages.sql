@@ -23,7 +23,8 @@ with published as (
   select
     cluster,
     msg_id,
-    min(struct(sent_at as published_at, stored_at, offset_msg_id, topic, hour_source, client as producer_client)) as publication
+    min(struct(sent_at as published_at, stored_at, offset_msg_id, topic, hour_source, client as producer_client)) as publication,
+    count(*) as sends
   from {{ rows_of_messages(set, ref('fct_sends'), message_key_of_send()) }}
   where msg_id is not null and topic_kind = 'normal'
   group by cluster, msg_id
@@ -35,7 +36,8 @@ select
   publication.topic,
   publication.published_at,
   publication.hour_source,
-  publication.producer_client
+  publication.producer_client,
+  sends
 from published
 {% endmacro %}
 

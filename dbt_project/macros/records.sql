@@ -39,10 +39,24 @@
   coalesce({{ null_if_absent('msg_id') }}, {{ null_if_absent('offset_msg_id') }})
 {%- endmacro %}
 
+{# A condition: the ids of a Pub are those of a batch. A program may set an id that contains commas. The list of a batch has as
+   many ids as the broker's list, or only ids that clients generate. #}
+{% macro is_batch() -%}
+  coalesce({{ sent_msg_ids() }} like '%,%' and (
+    cardinality(filter(split({{ sent_msg_ids() }}, ','), id -> id != '')) = cardinality(filter(split(offset_msg_id, ','), id -> id != ''))
+    or {{ sent_msg_ids() }} rlike '^[0-9A-Fa-f]{32}(,[0-9A-Fa-f]{32})+,?$'
+  ), false)
+{%- endmacro %}
+
+{# The ids in a list with commas, if it is that of a batch; else the id, as an array. #}
+{% macro msg_id_list(msg_ids, is_batch) -%}
+  case when {{ is_batch }} then filter(split({{ msg_ids }}, ','), id -> id != '') else array_compact(array({{ msg_ids }})) end
+{%- endmacro %}
+
 {# The message ids of a record of any type, as an array. #}
 {% macro named_msg_ids() -%}
   case
-    when record_type = 'Pub' then filter(split({{ sent_msg_ids() }}, ','), id -> id != '')
+    when record_type = 'Pub' then {{ msg_id_list(sent_msg_ids(), is_batch()) }}
     else array({{ null_if_absent('msg_id') }})
   end
 {%- endmacro %}

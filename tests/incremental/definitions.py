@@ -109,8 +109,8 @@ def sends(cluster: Cluster) -> Rows:
     found: Rows = {}
     for record in _of_type(cluster, "Pub"):
         known_by = present(record["msg_id"]) or present(record["offset_msg_id"]) or ""
-        ids = [each for each in known_by.split(",") if each]
         offsets = (present(record["offset_msg_id"]) or "").split(",")
+        ids = _ids_of_batch(known_by, offsets) or ([known_by] if known_by else [])
         sent_at, source = sent_time(record)
         kind = "retry" if str(record["topic"]).startswith("%RETRY%") else "normal"
         for index, msg_id in enumerate(ids or [None]):
@@ -134,6 +134,13 @@ def sends(cluster: Cluster) -> Rows:
                 "copies": 1,
             }
     return found
+
+
+def _ids_of_batch(msg_ids: str, offsets: list[str]) -> list[str]:
+    """The ids of a batch; none for an id with commas that a program has set."""
+    ids = [each for each in msg_ids.split(",") if each]
+    is_generated = all(re.fullmatch("[0-9A-Fa-f]{32}", each) for each in ids)
+    return ids if "," in msg_ids and (is_generated or len(ids) == len([o for o in offsets if o])) else []
 
 
 def _messages(sent: Rows) -> Rows:
@@ -160,17 +167,19 @@ def _messages(sent: Rows) -> Rows:
 
 
 def _publications(sent: Rows) -> dict[str, Record]:
-    """The first Pub of each message id, on whatever topic."""
+    """The first Pub of each message id, on whatever topic, and the number of its sends."""
     found: dict[str, Record] = {}
+    number = Counter[str]()
     for (msg_id, offset_msg_id, _), send in sent.items():
         if msg_id is None or send["topic_kind"] != "normal":
             continue
+        number[msg_id] += 1
         key = _nulls_first(
             send["sent_at"], send["stored_at"], offset_msg_id, send["topic"], send["hour_source"]
         )
         if msg_id not in found or key < found[msg_id]["key"]:
             found[msg_id] = send | {"key": key}
-    return found
+    return {msg_id: send | {"sends": number[msg_id]} for msg_id, send in found.items()}
 
 
 # ---- consumption --------------------------------------------------------------------------------
@@ -322,7 +331,12 @@ def deliveries(cluster: Cluster, sent: Rows, attempted: Rows) -> Rows:
             "is_first_attempt_success": None if unknown else first["outcome"] == "success",
             "attempts": len(of_delivery),
             "retries": 0 if is_broadcast else max(retries, default=0),
-            "duplicates": 0 if is_broadcast else len(retries) - len(set(retries)),
+            "duplicates": 0
+            if is_broadcast
+            else sum(
+                max(times - (publication["sends"] if publication else 1), 0)
+                for times in Counter(retries).values()
+            ),
             "first_attempt_at": first["occurred_at"],
             "last_attempt_at": last["occurred_at"],
             "succeeded_at": succeeded_at,

@@ -118,7 +118,7 @@ class _Teller:
         """A send, what was decided of it, and what consumers did with it."""
         sent = WATERMARK - self.one_of(AGES) + self.one_of(NEAR)
         msg_type = self.one_of(["normal"] * 4 + ["delay", "half"])
-        ids = [self.one_of([f"m{n}" for n in range(8)] + ["01" + "A" * 32, GO_ID, "o-1"])]
+        ids = [self.one_of([f"m{n}" for n in range(8)] + ["01" + "A" * 32, GO_ID, "o-1", "set,7"])]
         if msg_type == "normal" and not self.often():
             ids = [f"{ids[0]}", *(f"b{n}" for n in range(self.draw(st.integers(1, 2))))]
         topic = self.one_of(["orders", "orders", "ns%orders", "audit", "%RETRY%stock"])
@@ -134,7 +134,9 @@ class _Teller:
                 "success": self.one_of([True, True, False, None]),
                 "msg_type": msg_type,
                 "tags": self.one_of(["a", "a", "b", "null"]) if len(ids) == 1 else None,
-                "offset_msg_id": ",".join(f"o-{each}" if is_named else each for each in ids),
+                "offset_msg_id": ",".join(
+                    "o-" + each.replace(",", ".") if is_named else each for each in ids
+                ),
                 "layout": "pub_14",
                 "keys": "",
             }

@@ -2,7 +2,7 @@
 with pubs as (
   select
     *,
-    filter(split(msg_ids, ','), id -> id != '') as msg_id_list,
+    {{ msg_id_list('msg_ids', 'is_batch') }} as msg_id_list,
     split(offset_msg_ids, ',') as offset_msg_id_list
   from {{ ref('stg_pubs') }}
   where change_seq <= {{ change_seq_to() }} and {{ is_stored_in_hours_of('changed') }}

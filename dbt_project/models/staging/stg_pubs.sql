@@ -18,6 +18,7 @@ renamed as (
     {{ without_prefixes('topic') }} as topic,
     {{ topic_kind('topic') }} as topic_kind,
     {{ sent_msg_ids() }} as msg_ids,
+    {{ is_batch() }} as is_batch,
     {{ null_if_absent('offset_msg_id') }} as offset_msg_ids,
     {{ null_if_absent('tags') }} as tags,
     {{ null_if_absent('keys') }} as keys,

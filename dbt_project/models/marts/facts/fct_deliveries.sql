@@ -43,8 +43,7 @@ aggregated as (
     any_value(is_broadcast) as is_broadcast,
     count(*) as attempts,
     count_if(has_end) as attempts_with_end,
-    count(distinct retry_times) as distinct_retry_times,
-    count(retry_times) as attempts_with_retry_times,
+    collect_list(retry_times) as all_retry_times,
     max(retry_times) as max_retry_times_seen,
     count_if(outcome in ('success', 'timeout')) as successes,
     min(
@@ -86,6 +85,7 @@ enriched as (
     publications.msg_id is not null as is_published,
     publications.published_at,
     publications.producer_client,
+    coalesce(publications.sends, 1) as sends,
     publications.hour_source = 'event_time' as is_published_by_client_time,
     watermarks.watermark,
     history.history_from,
@@ -130,7 +130,15 @@ select
   attempts,
   attempts_with_end,
   case when is_broadcast then 0 else coalesce(max_retry_times_seen, 0) end as retries,
-  case when is_broadcast then 0 else attempts_with_retry_times - distinct_retry_times end as duplicates,
+  -- Each send of the message is delivered once per retry number.
+  case
+    when is_broadcast then 0
+    else aggregate(
+      array_distinct(all_retry_times),
+      0L,
+      (total, number) -> total + greatest(size(filter(all_retry_times, each -> each = number)) - sends, 0L)
+    )
+  end as duplicates,
   extra_copies,
   max_retry_times,
   first_attempt.client,
