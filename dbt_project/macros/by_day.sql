@@ -1,8 +1,8 @@
 {# A mart by day, one row per (key, day), from the same mart by hour. `counts` are summed, of `maxima` the largest value is taken.
    Histograms are summed bucket by bucket: with `histogram='latency'` the percentiles are computed from the sum, a mart with
    `histogram='counts'` has none. For that, each hour is split into one row per bucket; columns other than the histogram are taken
-   from the first of these rows. #}
-{% macro by_day(hourly, key, counts, maxima=[], histogram=none) -%}
+   from the first of these rows. `set` is the set of the hours that the run writes. #}
+{% macro by_day(hourly, key, counts, maxima=[], histogram=none, set='affected') -%}
 {%- set is_latency = histogram == 'latency' -%}
 {%- set key = key | join(', ') -%}
 {%- if not histogram -%}
@@ -15,7 +15,7 @@ select
   {%- for name in maxima %},
   max({{ name }}) as {{ name }}
   {%- endfor %}
-from {{ rows_in_days_of('affected', hourly) }}
+from {{ rows_in_days_of(set, hourly) }}
 group by {{ key }}, date(hour)
 {%- else -%}
 with hours as (
@@ -24,7 +24,7 @@ with hours as (
     in_hour.bucket,
     in_hour.cases,
     coalesce(in_hour.entry_index, 0) = 0 as is_first
-  from {{ rows_in_days_of('affected', hourly) }} as hourly
+  from {{ rows_in_days_of(set, hourly) }} as hourly
     lateral view outer posexplode(hourly.histogram) in_hour as entry_index, bucket, cases
 ),
 

@@ -74,6 +74,7 @@ class Inputs:
         change_seq_from: the build reads records after it; None for a full refresh.
         kept_from: retention has dropped the records stored before this time; a full refresh keeps their published
             rows. None if nothing was dropped, or nothing is published.
+        trace_topics: cluster to the trace topics that are read.
     """
 
     change_seq_to: int
@@ -82,6 +83,7 @@ class Inputs:
     definitions: str = ""
     change_seq_from: int | None = None
     kept_from: datetime | None = None
+    trace_topics: dict[str, list[str]] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -102,9 +104,13 @@ class Inputs:
             return None
         marks = watermarks(events.positions)
         definitions = digest(project, limits)
+        topics: dict[str, list[str]] = {}
+        for cluster, topic in sorted({(queue.cluster, queue.trace_topic) for queue in events.positions}):
+            topics.setdefault(cluster, []).append(topic)
+        inputs = cls(events.change_seq, marks, limits, definitions, trace_topics=topics)
         if published is None:
-            return cls(events.change_seq, marks, limits, definitions)
-        inputs = cls(events.change_seq, marks, limits, definitions, kept_from=kept_from)
+            return inputs
+        inputs = replace(inputs, kept_from=kept_from)
         if full_refresh or published.definitions != definitions:
             return inputs
         if any(inputs.marks.get(cluster, "") < mark for cluster, mark in published.watermarks.items()):
@@ -133,6 +139,7 @@ class Inputs:
             "change_seq_from": self.change_seq_from,
             "change_seq_to": self.change_seq_to,
             "watermarks": self.marks,
+            "trace_topics": self.trace_topics,
             "kept_from": str(self.kept_from) if self.kept_from else None,
             **_model_limits(self.limits),
         }

@@ -22,6 +22,7 @@ class Commands:
         self._consumers: dict[str, tuple[Any, Counter[tuple[str, int]]]] = {}
         self._producer: Any = None
         self._deciders: dict[str, Any] = {}
+        self._traced: dict[str, Any] = {}
 
     def make_topic(self, topic: str, address: str, queues: int) -> None:
         from sandbox.java_client import java_class
@@ -162,6 +163,40 @@ class Commands:
         consumer.setMessageListener(Listener())
         consumer.start()
         self._consumers[group] = consumer, seen
+
+    def send_traced(self, group: str, topic: str, count: int) -> None:
+        """Send messages with a producer whose trace is on, and close it when the trace is written."""
+        from sandbox import java_client
+
+        client = java_client.producer(self._namesrv, group, group, java_client.Tracing())
+        for _ in range(count):
+            client.java.send(java_client.message(topic, "body"))
+        java_client.shut_down([client])
+
+    def consume_traced(self, group: str, topic: str) -> None:
+        """Start a push consumer of all messages of a topic, whose trace is on."""
+        from sandbox import java_client
+
+        seen: Counter[tuple[str, int]] = Counter()
+        lock = threading.Lock()
+
+        def handle(_: Any, messages: list[Any]) -> str:
+            with lock:
+                for each in messages:
+                    seen[str(each.getTopic()), int(each.getQueueId())] += 1
+            return "success"
+
+        subscription = java_client.Subscription(group, {topic: "*"})
+        tracing = java_client.Tracing()
+        client = java_client.consumer(self._namesrv, subscription, f"traced-{group}", tracing, handle)
+        self._consumers[group], self._traced[group] = (client.java, seen), client
+
+    def stop_traced(self, group: str) -> None:
+        """Shut the consumer down when its trace is written."""
+        from sandbox import java_client
+
+        self._consumers.pop(group)
+        java_client.shut_down([self._traced.pop(group)])
 
     def wait_for(self, group: str, count: int) -> dict[str, int]:
         """Until the group has consumed so many messages; how many of each `topic/queue`."""

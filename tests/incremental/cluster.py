@@ -35,13 +35,17 @@ class Subscription:
 class Collection:
     """What the broker said at a time: the groups that it knows, where each topic ends, and the offsets of groups on topics.
 
-    Names are those of the broker. Each topic has one queue.
+    `connected` are (side, group) with clients, `tracing` those of which a client writes a trace, and `broadcasting` connected
+    consumer groups in that mode. Names are those of the broker. Each topic has one queue.
     """
 
     at: datetime
     groups: frozenset[str]
     ends: dict[str, int]
     offsets: dict[tuple[str, str], int]
+    connected: frozenset[tuple[str, str]] = frozenset()
+    tracing: frozenset[tuple[str, str]] = frozenset()
+    broadcasting: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)

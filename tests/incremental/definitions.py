@@ -26,6 +26,7 @@ from tests.incremental.cluster import (
     name,
     present,
 )
+from tests.incremental.coverage import trace_coverage, untraced_clients
 from tests.incremental.orphans import due_at, expected_groups, orphan_rate, orphans
 
 
@@ -50,6 +51,8 @@ def tables(cluster: Cluster) -> dict[str, Rows]:
     found["consumer_group_success"] = consumer_group_success(found)
     found["orphan_rate"] = orphan_rate(cluster, messages, expected, found["orphaned_messages"])
     found["trace_volume"] = trace_volume(cluster)
+    found["trace_coverage"] = trace_coverage(cluster, messages, found, ends, recalled)
+    found["untraced_clients"] = untraced_clients(cluster, found)
     return found
 
 

@@ -151,7 +151,7 @@ def _progress(
 ) -> tuple[datetime | None, datetime | None] | None:
     """Up to when the group has passed all messages, and from when on it has reached none; None where nothing is known."""
     last = cluster.collections[-1] if cluster.collections else None
-    if last is None or group not in last.groups:
+    if last is None or group not in last.groups or group in last.broadcasting:
         return None
     passed: list[datetime | None] = []
     not_reached: list[datetime | None] = []

@@ -35,6 +35,7 @@ from tests.dbt.events import Events
 from tests.dbt.story import DAY, record_gap, whole_day
 from tests.incremental import definitions
 from tests.incremental.cluster import EPOCH, Cluster, Rows, Subscription, name
+from tests.incremental.coverage_histories import COVERAGE, HOUR, coverage_histories
 from tests.incremental.histories import WATERMARK, Answers, History, drawn
 from tests.incremental.offset_histories import CAUSES_BY_OFFSETS, offset_histories
 from tests.soak import IS_SOAK
@@ -72,6 +73,8 @@ KEYS = {
     "consumer_group_success": ("consumer_group", "topic", "hour"),
     "orphan_rate": ("topic", "expected_group", "hour"),
     "trace_volume": ("trace_topic", "record_type", "topic", "group_name", "hour"),
+    "trace_coverage": ("side", "topic", "consumer_group", "hour"),
+    "untraced_clients": ("side", "group_name"),
 }
 
 
@@ -182,7 +185,7 @@ def save_facts(settings, histories: dict[str, History], number: int, watermark_m
         ]
         found = {facts.table.name: Found() for facts in FACT_TABLES}
         found[tables.SUBSCRIPTIONS.name] = Found(rows, lambda key: True)
-        for table, of_offsets in offset_rows(answers).items():
+        for table, of_offsets in (offset_rows(answers) | client_rows(answers)).items():
             found[table.name] = Found(of_offsets, lambda key: True)
         at = answers.collection.at.replace(tzinfo=UTC)
         answered = [{"code": code, "answered": 1, "unanswered": []} for code in (43, 202)]
@@ -226,6 +229,31 @@ def offset_rows(answers: Answers) -> dict[tables.Table, list[dict[str, Any]]]:
     }
 
 
+def client_rows(answers: Answers) -> dict[tables.Table, list[dict[str, Any]]]:
+    """The rows of connected clients, and of the producers that write the trace of a group."""
+    asked = answers.collection
+    clients = {"broker": "broker-a", "languages": ["JAVA"], "versions": ["5.5.0"], "client_ids": []}
+    producers = [{"group_name": group} for side, group in sorted(asked.connected) if side == "producer"]
+    producers += [
+        {"group_name": f"_INNER_TRACE_PRODUCER-{group}", "trace_of": group, "trace_role": role}
+        for side, group in sorted(asked.tracing)
+        for role in ["PRODUCE" if side == "producer" else "CONSUME"]
+    ]
+    consumers = [
+        {
+            "group_name": group,
+            "online": True,
+            "message_model": "BROADCASTING" if group in asked.broadcasting else "CLUSTERING",
+        }
+        for side, group in sorted(asked.connected)
+        if side == "consumer"
+    ]
+    return {
+        tables.PRODUCERS: [dict.fromkeys(tables.PRODUCERS.column_names) | clients | row for row in producers],
+        tables.CONSUMERS: [dict.fromkeys(tables.CONSUMERS.column_names) | clients | row for row in consumers],
+    }
+
+
 def tags_of(expression: str) -> tuple[str, ...]:
     return () if expression == "*" or ">" in expression else tuple(expression.split(" || "))
 
@@ -248,7 +276,7 @@ def built(empty_lake, catalog, settings, state) -> Built:
     """All histories in batches, the watermarks moving, the last with a replay of earlier ones; then a full refresh."""
     spark = empty_lake
     of_hypothesis = {f"h{n:04}": history for n, history in enumerate(drawn(HISTORIES, BATCHES, SEED))}
-    histories = of_hypothesis | offset_histories(BATCHES)
+    histories = of_hypothesis | offset_histories(BATCHES) | coverage_histories(BATCHES)
     complete_to = None
     for number, story in enumerate(dealt(whole_day().rows, SEED), start=1):
         save_facts(settings, histories, number - 1, complete_to)
@@ -362,6 +390,19 @@ def test_committed_offsets_change_the_cause_of_unconsumed_messages(name):
     for msg_id, (cause_before, cause_after) in expected.items():
         of_both = (rows["orders", msg_id, "stock"] for rows in (before, after))
         assert [(row["cause"], row["evidence"]) for row in of_both] == [cause_before, cause_after], msg_id
+
+
+@pytest.mark.parametrize("name", COVERAGE)
+def test_what_the_brokers_count_in_an_hour_and_what_is_traced(name):
+    """By the definitions; that the models follow is in the tests of all rows."""
+    told = COVERAGE[name]
+    rows = definitions.tables(inputs_of(coverage_histories(2)[f"coverage_{name}"]))["trace_coverage"]
+    for key, expected in (
+        (("producer", "orders", None, HOUR), told.producer),
+        (("consumer", "orders", "stock", HOUR), told.consumer),
+    ):
+        row = rows.get(key)
+        assert (row and (row["broker_messages"], row["traced"], row["unknown_reason"])) == expected, key
 
 
 @pytest.mark.parametrize("table", KEYS)

@@ -8,7 +8,10 @@ renamed as (
     cluster,
     broker,
     group_name,
+    online,
     message_model,
+    languages,
+    versions,
     valid_from,
     valid_to
   from source
