@@ -32,8 +32,23 @@ class Subscription:
 
 
 @dataclass(frozen=True)
+class Check:
+    """What the broker said of a message for a group; without a namespace."""
+
+    topic: str
+    msg_id: str
+    group: str
+    state: str
+    is_stored: bool | None = True
+    held_as: str | None = None
+    due_at: datetime | None = None
+    queue_offset: int | None = None
+
+
+@dataclass(frozen=True)
 class Collection:
-    """What the broker said at a time: the groups that it knows, where each topic ends, and the offsets of groups on topics.
+    """What the broker said at a time: the groups that it knows, where each topic ends, and the offsets of groups on topics;
+    the groups of which a consumer is connected, and the messages that were looked up.
 
     Names are those of the broker. Each topic has one queue.
     """
@@ -42,6 +57,8 @@ class Collection:
     groups: frozenset[str]
     ends: dict[str, int]
     offsets: dict[tuple[str, str], int]
+    online: frozenset[str] = frozenset()
+    checks: tuple[Check, ...] = ()
 
 
 @dataclass(frozen=True)

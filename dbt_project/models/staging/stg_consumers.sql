@@ -8,6 +8,7 @@ renamed as (
     cluster,
     broker,
     group_name,
+    online as is_online,
     message_model,
     valid_from,
     valid_to
