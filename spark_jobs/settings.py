@@ -184,7 +184,7 @@ class BrokerFacts(_Section):
         description="suspected messages, each of one group, that one collection looks up at the brokers; 0: none",
     )
     checked_hours: int = Field(
-        default=24, ge=1, description="only messages that were published in so many hours"
+        default=24, ge=1, le=168, description="only messages that were published in so many hours"
     )
     recheck_minutes: float = Field(
         default=60, ge=0, description="a message whose state may change is looked up again after so long"

@@ -40,10 +40,16 @@ CAUSES = {
     "no_traced_group": "no traced group consumed the topic before, and none consumed the message",
     "in_flight": "the listener is working on it",
     "not_returned": "the listener was called and never returned",
+    "dead_letter": "it is in the group's dead-letter topic, without a trace of its attempts",
+    "retrying": "the broker will redeliver it to the group, which has not traced its attempts",
+    "skipped": "the group's offset was moved over it while none of its consumers was connected",
     "untraced_consumer": "by its offsets the group has passed it, but its clients have written no trace since",
     "passed_untraced": "by its offsets the group has passed it, without a trace, although its clients write some",
+    "group_deleted": "the group was deleted at the brokers, and had not reached it before",
     "in_backlog": "the group is not known to have reached it by its offsets: it waits in the backlog",
     "backlog_overdue": "the group is not known to have reached it by its offsets, for longer than the backlog limit",
+    "broadcasting": "the group consumes in broadcasting mode: the brokers do not know how far its clients are",
+    "gone": "the broker had deleted it before it was looked up",
     "filtered_or_lost": "filtered by a subscription that is not known, skipped, in its backlog, lost, or its trace was dropped",
 }
 DECISIONS = {

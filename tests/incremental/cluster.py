@@ -32,8 +32,23 @@ class Subscription:
 
 
 @dataclass(frozen=True)
+class Check:
+    """What the broker said of a message for a group; without a namespace."""
+
+    topic: str
+    msg_id: str
+    group: str
+    state: str
+    is_stored: bool | None = True
+    held_as: str | None = None
+    due_at: datetime | None = None
+    queue_offset: int | None = None
+
+
+@dataclass(frozen=True)
 class Collection:
-    """What the broker said at a time: the groups that it knows, where each topic ends, and the offsets of groups on topics.
+    """What the broker said at a time: the groups that it knows, where each topic ends, the offsets of groups on topics, and
+    the messages that were looked up.
 
     `connected` are (side, group) with clients, `tracing` those of which a client writes a trace, and `broadcasting` connected
     consumer groups in that mode. Names are those of the broker. Each topic has one queue.
@@ -46,6 +61,12 @@ class Collection:
     connected: frozenset[tuple[str, str]] = frozenset()
     tracing: frozenset[tuple[str, str]] = frozenset()
     broadcasting: frozenset[str] = frozenset()
+    checks: tuple[Check, ...] = ()
+
+    @property
+    def online(self) -> frozenset[str]:
+        """The consumer groups with clients."""
+        return frozenset(group for side, group in self.connected if side == "consumer")
 
 
 @dataclass(frozen=True)

@@ -476,7 +476,8 @@ def message_states(messages: Rows, found: dict[str, Rows]) -> Rows:
         elif outcomes["exhausted"] + outcomes["not_returned"]:
             state = "failed"
         elif outcomes["in_flight"] + outcomes["retrying"] or any(
-            causes[cause] for cause in ("within_grace", "delayed_not_due", "in_flight", "in_backlog")
+            causes[cause]
+            for cause in ("within_grace", "delayed_not_due", "in_flight", "retrying", "in_backlog")
         ):
             state = "open"
         elif (

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from spark_jobs.lake import tables
 from spark_jobs.settings import Limits
-from tests.incremental.cluster import Collection
+from tests.incremental.cluster import Check, Collection
 
 WATERMARK = datetime(2026, 11, 21, 12)
 _LIMITS = Limits()
@@ -43,6 +43,10 @@ SKEWS = [timedelta(0)] * 4 + [timedelta(seconds=3), timedelta(minutes=-20), time
 FATES = ["whole"] * 7 + ["lost", "twice", "late", "suspect", "untimed"]
 GO_ID = "0A0000010929" + "00000000" + "6bba1c780001"
 GROUPS = ("stock", "mail")
+STATES = (
+    *("dead_letter", "retrying", "filtered", "not_consumed", "offline", "consumed", "consumed_or_filtered"),
+    *("not_delivered", "broadcasting"),
+)
 CODES = ["success"] * 4 + ["exception", "returned_null", "failed", "timeout"]
 
 
@@ -76,6 +80,8 @@ class _Teller:
             name: draw(st.sampled_from(SKEWS)) for name in ("10.0.0.1:1", "10.0.0.2:1", "10.0.0.2:7")
         }
         self.trace_messages = 0
+        self.unconsumed: dict[str, datetime] = {}
+        self.has_namespace = draw(st.booleans())
 
     def one_of(self, values: list[Any]) -> Any:
         return self.draw(st.sampled_from(values))
@@ -158,13 +164,34 @@ class _Teller:
         before = self.history.answers[-1].collection.ends if self.history.answers else {}
         ends = {t: before.get(t, 0) + self.one_of([0, 10, 10]) for t in ("orders", "ns%orders", "audit")}
         offsets = {
-            (t, g): self.one_of([None, end - 5, end, end, end]) for t, end in ends.items() for g in GROUPS
+            (t, g): self.one_of([None, end - 5, end, end, end])
+            for t, end in ends.items()
+            for g in GROUPS
+            if self.has_namespace or "%" not in t
         }
         offsets |= {key: 0 for key, offset in offsets.items() if offset is not None and offset < 0}
         committed = {key: offset for key, offset in offsets.items() if offset is not None}
         groups = frozenset(g for g in GROUPS if self.often())
-        collection = Collection(WATERMARK - ago, groups, ends, committed)
+        connected = frozenset(("consumer", g) for g in GROUPS if self.one_of([True, False, False]))
+        at = WATERMARK - ago
+        checks = tuple(
+            self.check(each, at, ends["orders"])
+            for each, sent in self.unconsumed.items()
+            if sent <= at and self.one_of([True, False])
+        )
+        collection = Collection(at, groups, ends, committed, connected=connected, checks=checks)
         self.history.answers.append(Answers(collection, known))
+
+    def check(self, msg_id: str, at: datetime, end: int) -> Check:
+        """What a broker said of a message, whether it fits to the offsets or not: each state that there is."""
+        state = self.one_of([*STATES, "unknown"])
+        if state == "unknown":
+            return Check("orders", msg_id, "stock", state, is_stored=self.one_of([False, False, None]))
+        if state == "not_delivered":
+            held_as = self.one_of(["delay", "timer", "transaction"])
+            due = None if held_as == "transaction" else at + self.one_of([*WAITS, timedelta(hours=50)])
+            return Check("orders", msg_id, "stock", state, held_as=held_as, due_at=due)
+        return Check("orders", msg_id, "stock", state, queue_offset=self.draw(st.integers(0, end)))
 
     def not_consumed(self) -> None:
         """A group that consumes a topic, and messages of the topic that it does not consume, with and without its tag."""
@@ -195,6 +222,7 @@ class _Teller:
                 "tags": self.one_of(["a", "b", "null"]),
             }
             self.record("10.0.0.1:1", ("Pub", sent, pub | more))
+            self.unconsumed[more["msg_id"]] = sent
 
     def decide(self, producer: str, msg_id: str, sent: datetime) -> None:
         end = {

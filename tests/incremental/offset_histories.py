@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
 from spark_jobs.lake import tables
-from tests.incremental.cluster import Collection
+from tests.incremental.cluster import Check, Collection
 from tests.incremental.histories import WATERMARK, Answers, History
 
 FIRST_ATTEMPT = WATERMARK - timedelta(days=6)
@@ -22,6 +23,7 @@ UNKNOWN = ("filtered_or_lost", "unknown")
 OVERDUE, NEVER_REACHED = ("backlog_overdue", "inferred"), ("backlog_overdue", "proven")
 UNTRACED, PASSED = ("untraced_consumer", "inferred"), ("passed_untraced", "inferred")
 IN_BACKLOG = ("in_backlog", "inferred")
+DELETED = ("group_deleted", "proven")
 
 # By history the offset of the group at both collections (the topic ended at 10, then at 20), and the cause and evidence of
 # messages before and after the second.
@@ -47,7 +49,11 @@ CAUSES_BY_OFFSETS: dict[
         },
     ),
     "set_back": (*(10, 0), {"before_both": (UNTRACED, OVERDUE), "for_20_hours": (IN_BACKLOG, IN_BACKLOG)}),
-    "deleted": (*(10, 10), {"before_both": (UNTRACED, UNKNOWN), "for_20_hours": (IN_BACKLOG, UNKNOWN)}),
+    "deleted": (*(10, 10), {"before_both": (UNTRACED, UNKNOWN), "for_20_hours": (IN_BACKLOG, DELETED)}),
+    "deleted_in_motion": (
+        *(5, 10),
+        {"before_both": (OVERDUE, UNKNOWN), "for_20_hours": (IN_BACKLOG, UNKNOWN)},
+    ),
     "offsets_deleted": (*(10, None), {"before_both": (UNTRACED, UNKNOWN), "between": (OVERDUE, UNKNOWN)}),
     "committed_late": (
         *(None, 20),
@@ -57,35 +63,151 @@ CAUSES_BY_OFFSETS: dict[
 }
 
 
+@dataclass(frozen=True)
+class LookedUp:
+    """What is said of the message `before_both` at both collections, and its cause and evidence before and after the second.
+
+    Attributes:
+        first: at the first collection.
+        second: at the second.
+        before: cause and evidence.
+        after: cause and evidence.
+        offsets: of the group at both.
+        online: whether a consumer was connected at both.
+        traces: whether the group traces an attempt at the end.
+        is_deleted: whether the second collection knows no group.
+    """
+
+    first: Check | None
+    second: Check | None
+    before: tuple[str, str]
+    after: tuple[str, str]
+    offsets: tuple[int | None, int | None] = (10, 10)
+    online: tuple[bool, bool] = (True, True)
+    traces: bool = False
+    is_deleted: bool = False
+
+
+def _check(state: str, **more: Any) -> Check:
+    return Check("orders", "before_both", "stock", state, **({"queue_offset": 7} | more))
+
+
+_HELD, _GONE = {"queue_offset": None, "held_as": "timer"}, {"queue_offset": None, "is_stored": False}
+CAUSES_BY_LOOK_UP = {
+    "filtered": LookedUp(None, _check("filtered"), UNTRACED, ("filtered", "proven")),
+    "not_consumed": LookedUp(None, _check("not_consumed"), OVERDUE, NEVER_REACHED, offsets=(5, 6)),
+    "offline": LookedUp(_check("offline"), None, NEVER_REACHED, NEVER_REACHED, offsets=(5, 6)),
+    "passed_since": LookedUp(_check("not_consumed"), None, NEVER_REACHED, UNTRACED, offsets=(5, 9)),
+    "jumped_online": LookedUp(
+        _check("offline"), None, NEVER_REACHED, UNTRACED, offsets=(5, 20), online=(False, True)
+    ),
+    "jumped_after_online": LookedUp(
+        _check("offline"), None, NEVER_REACHED, UNTRACED, offsets=(5, 20), online=(True, False)
+    ),
+    "skipped": LookedUp(
+        _check("offline"), None, NEVER_REACHED, ("skipped", "proven"), offsets=(5, 20), online=(False, False)
+    ),
+    "dead_letter": LookedUp(_check("retrying"), _check("dead_letter"), UNTRACED, ("dead_letter", "proven")),
+    "retrying": LookedUp(None, _check("retrying"), UNTRACED, ("retrying", "proven")),
+    "consumed": LookedUp(
+        None, _check("consumed"), OVERDUE, ("passed_untraced", "proven"), offsets=(5, 9), traces=True
+    ),
+    "consumed_untraced": LookedUp(None, _check("consumed"), UNTRACED, UNTRACED),
+    "consumed_or_filtered": LookedUp(
+        None, _check("consumed_or_filtered"), UNTRACED, ("filter_unknown", "unknown")
+    ),
+    "timer": LookedUp(
+        _check("not_delivered", due_at=WATERMARK - timedelta(hours=5), **_HELD),
+        _check("not_delivered", due_at=WATERMARK + timedelta(hours=1), **_HELD),
+        *(("delayed_not_due", "proven"), ("delayed_not_due", "proven")),
+    ),
+    "timer_that_came": LookedUp(
+        _check("not_delivered", due_at=WATERMARK - timedelta(hours=11), **_HELD),
+        *(None, ("delayed_not_due", "proven"), IN_BACKLOG),
+    ),
+    "half": LookedUp(
+        None,
+        _check("not_delivered", **_HELD | {"held_as": "transaction"}),
+        UNTRACED,
+        ("half_uncommitted", "proven"),
+    ),
+    "gone": LookedUp(*(None, _check("unknown", **_GONE), UNKNOWN, ("gone", "unknown")), offsets=(None, None)),
+    "gone_from_the_backlog": LookedUp(
+        *(_check("not_consumed"), _check("unknown", **_GONE), NEVER_REACHED, ("gone", "unknown")),
+        offsets=(5, 6),
+    ),
+    "unanswered": LookedUp(
+        *(_check("offline"), _check("unknown", **_GONE | {"is_stored": None}), NEVER_REACHED, NEVER_REACHED),
+        offsets=(5, 6),
+    ),
+    "broadcasting": LookedUp(
+        *(None, _check("broadcasting"), UNKNOWN, ("broadcasting", "unknown")), offsets=(None, None)
+    ),
+    "deleted_with_a_backlog": LookedUp(
+        _check("offline"), None, NEVER_REACHED, DELETED, offsets=(5, 5), is_deleted=True
+    ),
+}
+
+
 def offset_histories(batches: int) -> dict[str, History]:
-    """By name; all records are in the first batch, but the late attempt of `traced_again` is in the last."""
-    return {name: _history(name, batches) for name in CAUSES_BY_OFFSETS}
+    """By name; all records are in the first batch, but a late attempt is in the last."""
+    of_offsets = {
+        name: _history(
+            *((before, after), batches),
+            traces=name == "traced_again",
+            is_deleted=name.startswith("deleted"),
+        )
+        for name, (before, after, _) in CAUSES_BY_OFFSETS.items()
+    }
+    of_look_ups = {
+        f"look_up_{name}": _history(
+            *(each.offsets, batches),
+            traces=each.traces,
+            is_deleted=each.is_deleted,
+            online=each.online,
+            checks=(each.first, each.second),
+        )
+        for name, each in CAUSES_BY_LOOK_UP.items()
+    }
+    return of_offsets | of_look_ups
 
 
-def _history(name: str, batches: int) -> History:
+def _history(
+    offsets: tuple[int | None, int | None],
+    batches: int,
+    traces: bool,
+    is_deleted: bool,
+    online: tuple[bool, bool] = (False, False),
+    checks: tuple[Check | None, Check | None] = (None, None),
+) -> History:
     history = History()
     messages = {"first": FIRST_ATTEMPT} | {each: PUBLISHED[each] for each in PUBLISHED}
     for msg_id, at in messages.items():
         history.records.append(_pub(len(history.records), msg_id, at))
     history.records.append(_begin(len(history.records), "first", FIRST_ATTEMPT, 1))
-    if name == "traced_again":
+    if traces:
         at = WATERMARK - timedelta(hours=1)
         history.records.append(_begin(len(history.records), "first", at, batches))
-    before, after, _ = CAUSES_BY_OFFSETS[name]
-    groups = frozenset(() if name == "deleted" else ("stock",))
+    before, after = offsets
+    stock, nobody = frozenset({"stock"}), frozenset[str]()
     for number in range(batches - 1):
-        asked = ASKED + timedelta(minutes=number)
-        history.answers.append(_answers(asked, frozenset({"stock"}), ENDS[0], before))
-    history.answers.append(_answers(ASKED_AGAIN, groups, ENDS[1], after))
-    history.answers.append(
-        _answers(WATERMARK - timedelta(minutes=4), frozenset({"stock"}), ENDS[1] + 1, ENDS[1])
-    )
+        at = ASKED + timedelta(minutes=number)
+        history.answers.append(_answers(at, stock, ENDS[0], before, online[0], checks[0]))
+    known = nobody if is_deleted else stock
+    history.answers.append(_answers(ASKED_AGAIN, known, ENDS[1], after, online[1], checks[1]))
+    later = WATERMARK - timedelta(minutes=4)
+    history.answers.append(_answers(later, stock, ENDS[1] + 1, ENDS[1], True, checks[0]))
     return history
 
 
-def _answers(at: datetime, groups: frozenset[str], end: int, offset: int | None) -> Answers:
+def _answers(
+    at: datetime, groups: frozenset[str], end: int, offset: int | None, is_online: bool, check: Check | None
+) -> Answers:
     offsets = {} if offset is None else {("orders", "stock"): offset}
-    return Answers(Collection(at, groups, {"orders": end}, offsets), {("orders", "stock"): "*"})
+    connected = frozenset({("consumer", "stock")} if is_online else ())
+    checks = (check,) if check else ()
+    collection = Collection(at, groups, {"orders": end}, offsets, connected=connected, checks=checks)
+    return Answers(collection, {("orders", "stock"): "*"})
 
 
 def _record(number: int, record_type: str, at: datetime, batch: int, **columns: Any) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from datetime import datetime, timedelta
 
 from tests.incremental.cluster import (
+    Check,
     Cluster,
     Key,
     Record,
@@ -20,7 +21,10 @@ from tests.incremental.cluster import (
 )
 
 # The causes that count in the orphan rate.
-IN_RATE = ("not_returned", "passed_untraced", "backlog_overdue", "filtered_or_lost")
+IN_RATE = (
+    *("not_returned", "dead_letter", "skipped", "passed_untraced", "backlog_overdue", "broadcasting", "gone"),
+    "filtered_or_lost",
+)
 
 
 def due_at(cluster: Cluster, message: Record, ends: list[Record] | None) -> datetime:
@@ -78,30 +82,44 @@ def orphans(
         state = decision(ends.get(msg_id)) or ("unknown" if message["msg_type"] == "half" else None)
         begun = outcomes["in_flight"] + outcomes["not_returned"]
         due, is_proven = message["due_at"], False
+        at, check = _last_check(cluster, topic, msg_id, group)
+        said = _look_up(cluster, message, group, at, check, begun)
+        broker_due = check.due_at if check and check.state == "not_delivered" else None
+        deliverable = max(due, broker_due) if broker_due else due
+        is_delivered = said in ("consumed", "passed", "not_reached", "dead_letter")
         if msg_id in in_gap:
             cause = "trace_gap"
         elif state == "rollback":
             cause = "rolled_back"
         elif msg_id in recalled:
             cause = "recalled"
-        elif state == "unknown":
+        elif said in ("filtered", "filter_unknown", "half_uncommitted", "delayed_not_due", "retrying"):
+            cause, is_proven = said, said != "filter_unknown"
+        elif state == "unknown" and not is_delivered:
             cause = "half_uncommitted"
-        elif not begun and (by_filter := _filtered(cluster, message, group)):
+        elif not begun and not is_delivered and (by_filter := _filtered(cluster, message, group)):
             cause = by_filter
         elif message["msg_type"] == "delay" and cluster.watermark < due:
             cause = "delayed_not_due"
-        elif message["batch_size"] > 1 and not begun:
+        elif (
+            message["batch_size"] > 1
+            and not begun
+            and said not in ("not_reached", "dead_letter")
+            and not (check and _is_skipped(cluster, check))
+        ):
             cause = "untraced_batch"
-        elif cluster.watermark < due + grace(cluster):
+        elif cluster.watermark < deliverable + grace(cluster):
             cause = "within_grace"
         elif group is None and not begun:
             cause = "no_traced_group"
+        elif said == "dead_letter":
+            cause = said
         elif outcomes["in_flight"]:
             cause = "in_flight"
         elif outcomes["not_returned"]:
             cause = "not_returned"
         else:
-            cause, is_proven = _by_offsets(cluster, message, group, attempted)
+            cause, is_proven = _by_offsets(cluster, message, group, attempted, deliverable, said, check)
         found[topic, msg_id, group] = {
             "cause": cause,
             "is_orphan": cause == "no_traced_group" or cause in IN_RATE,
@@ -109,12 +127,15 @@ def orphans(
             "evidence": "proven" if is_proven else _evidence(cause),
             "published_at": message["published_at"],
             "due_at": due,
+            "broker_due_at": broker_due,
+            "checked_at": at,
         }
     return found
 
 
 def _evidence(cause: str) -> str:
-    if cause in ("rolled_back", "recalled", "filtered", "in_flight"):
+    proven = ("rolled_back", "recalled", "filtered", "in_flight", "dead_letter", "skipped", "group_deleted")
+    if cause in proven:
         return "proven"
     inferred = (
         *("half_uncommitted", "delayed_not_due", "untraced_batch", "not_returned", "in_backlog"),
@@ -123,27 +144,168 @@ def _evidence(cause: str) -> str:
     return "inferred" if cause in inferred else "unknown"
 
 
-def _by_offsets(cluster: Cluster, message: Record, group: str | None, attempted: Rows) -> tuple[str, bool]:
+def _by_offsets(
+    cluster: Cluster,
+    message: Record,
+    group: str | None,
+    attempted: Rows,
+    deliverable: datetime,
+    said: str | None,
+    check: Check | None,
+) -> tuple[str, bool]:
     """The cause of a message of which the group has no record, by the offsets of the group; and whether it is proven."""
-    progress = _progress(cluster, message["topic"], group)
-    if progress is None:
-        return "filtered_or_lost", False
-    passed_to, not_reached_from = progress
-    if passed_to is not None and message["due_at"] + grace(cluster) <= passed_to:
+    topic, published, limit = message["topic"], message["published_at"], grace(cluster)
+    deleted = _deleted(cluster, topic, group)
+    progress = None if deleted else _progress(cluster, topic, group)
+    passed_to, not_reached_from = progress or (None, None)
+    is_passed = passed_to is not None and deliverable + limit <= passed_to
+    if said in ("consumed", "passed") or (is_passed and said != "not_reached"):
+        if check and _is_skipped(cluster, check):
+            return "skipped", True
+        is_known = progress is not None or deleted is not None
         traced_since = any(
-            (a["topic"], a["consumer_group"]) == (message["topic"], group)
-            and a["occurred_at"] >= message["published_at"]
+            (a["topic"], a["consumer_group"]) == (topic, group) and a["occurred_at"] >= published
             for a in attempted.values()
         )
-        return "passed_untraced" if traced_since else "untraced_consumer", False
-    limit = timedelta(seconds=cluster.limits.backlog_seconds)
-    cause = "in_backlog" if cluster.watermark < message["due_at"] + limit else "backlog_overdue"
-    is_proven = (
+        if is_known and not traced_since:
+            return "untraced_consumer", False
+        return "passed_untraced", is_known and said == "consumed"
+    if deleted and (said == "not_reached" or deleted + limit <= published):
+        return "group_deleted", True
+    if said in ("broadcasting", "gone"):
+        return said, False
+    if progress is None and said != "not_reached":
+        return "filtered_or_lost", False
+    backlog = timedelta(seconds=cluster.limits.backlog_seconds)
+    cause = "in_backlog" if cluster.watermark < deliverable + backlog else "backlog_overdue"
+    is_proven = said == "not_reached" or (
         _is_wanted(message, _subscriptions(cluster, message, group))
         and not_reached_from is not None
-        and message["published_at"] >= not_reached_from + grace(cluster)
+        and published >= not_reached_from + limit
     )
     return cause, is_proven
+
+
+def _last_check(
+    cluster: Cluster, topic: str, msg_id: str, group: str | None
+) -> tuple[datetime | None, Check | None]:
+    """The last look-up of the message for the group that was answered, and its time."""
+    for collection in reversed(cluster.collections):
+        for check in collection.checks:
+            is_answered = check.state != "unknown" or check.is_stored is False
+            if is_answered and (check.topic, check.msg_id, check.group) == (topic, msg_id, group):
+                return collection.at, check
+    return None, None
+
+
+def _look_up(
+    cluster: Cluster,
+    message: Record,
+    group: str | None,
+    at: datetime | None,
+    check: Check | None,
+    begun: int,
+) -> str | None:
+    """What a look-up says now, by the numbers of the definition; None: nothing."""
+    if check is None or at is None:
+        return None
+    if check.state == "dead_letter":  # 1
+        return check.state
+    if check.state == "retrying":  # 2
+        return "retrying" if cluster.watermark < at + max_delay(cluster) + grace(cluster) else "passed"
+    if begun:  # 3
+        return None
+    valid = _subscriptions(cluster, message, group)
+    is_wanted = _is_wanted(message, valid)
+    if check.state == "filtered":  # 4
+        return None if is_wanted else "filtered"
+    is_unknown = not is_wanted and any(s.is_sql for s in valid)
+    is_in_queue = check.state in ("not_consumed", "offline")
+    if is_in_queue and not is_unknown and not _is_passed(cluster, check):  # 5
+        return "not_reached"
+    if is_in_queue or check.state in ("consumed", "consumed_or_filtered"):
+        if is_unknown:  # 6
+            return "filter_unknown"
+        is_of_batch = message["tags"] is None and message["batch_size"] > 1
+        if valid and not is_wanted and not is_of_batch:
+            return "filtered"
+        if is_in_queue:
+            return "passed"
+        return (
+            "filter_unknown" if check.state == "consumed_or_filtered" and not is_wanted else "consumed"
+        )  # 7
+    if check.state == "not_delivered":  # 8
+        if check.held_as == "transaction":
+            return "half_uncommitted"
+        return "delayed_not_due" if check.due_at and cluster.watermark < check.due_at else None
+    return "broadcasting" if check.state == "broadcasting" else "gone"  # 9
+
+
+def _offsets(cluster: Cluster, check: Check) -> list[tuple[datetime, int]]:
+    """The recorded offsets of the group in the queue of the message, the first one first; none where they are of several."""
+    if check.queue_offset is None:
+        return []
+    names = {
+        each
+        for c in cluster.collections
+        for each in c.offsets
+        if (name(each[0]), name(each[1])) == (check.topic, check.group)
+    }
+    if len(names) != 1:
+        return []
+    each = names.pop()
+    seen = _changes([(c.at, c.offsets.get(each)) for c in cluster.collections])
+    return [(at, offset) for at, offset in seen if offset is not None]
+
+
+def _is_passed(cluster: Cluster, check: Check) -> bool:
+    offsets = _offsets(cluster, check)
+    return bool(offsets) and check.queue_offset is not None and offsets[-1][1] > check.queue_offset
+
+
+def _is_skipped(cluster: Cluster, check: Check) -> bool:
+    """Whether the offset passed the message for the first time while no consumer of the group was connected."""
+    offsets = _offsets(cluster, check)
+    lag = timedelta(seconds=cluster.limits.offsets_lag_seconds)
+    passing = [
+        n
+        for n, (_, offset) in enumerate(offsets)
+        if check.queue_offset is not None and offset > check.queue_offset
+    ]
+    if not passing or passing[0] == 0:
+        return False
+    (recorded, _), (jumped, _) = offsets[passing[0] - 1], offsets[passing[0]]
+    was_offline = [
+        c.at
+        for c in cluster.collections
+        if c.at < jumped and _has_been_offline(cluster, check.group, c.at, jumped)
+    ]
+    return any(at <= recorded or at >= recorded + lag for at in was_offline)
+
+
+def _has_been_offline(cluster: Cluster, group: str, start: datetime, end: datetime) -> bool:
+    return all(group not in c.online for c in cluster.collections if start <= c.at <= end)
+
+
+def _deleted(cluster: Cluster, topic: str, group: str | None) -> datetime | None:
+    """If the group was deleted: since when it had reached no message of the topic."""
+    known = [n for n, c in enumerate(cluster.collections) if group in c.groups]
+    if not known or known[-1] == len(cluster.collections) - 1:
+        return None
+    deleted = cluster.collections[known[-1] + 1].at
+    lag = timedelta(seconds=cluster.limits.offsets_lag_seconds)
+    found = []
+    for each in {each for c in cluster.collections for each in c.offsets}:
+        if (name(each[0]), name(each[1])) != (topic, group):
+            continue
+        seen = _changes([(c.at, c.offsets.get(each)) for c in cluster.collections])
+        before = [n for n, (at, offset) in enumerate(seen) if offset is not None and at < deleted]
+        if not before:
+            continue
+        recorded, next_at = seen[before[-1]][0], [at for at, _ in seen[before[-1] + 1 :]]
+        stood = recorded <= deleted - lag and (not next_at or next_at[0] > deleted)
+        found.append(recorded if stood else deleted)
+    return max(found, default=None)
 
 
 def _progress(
@@ -228,6 +390,14 @@ def orphan_rate(cluster: Cluster, messages: Rows, expected: dict[Key, set[str]],
             past_grace = cluster.watermark >= message["due_at"] + grace(cluster)
             of_hour["judged"] += counts or (row is None and past_grace)
     evidences = ("orphaned_proven", "orphaned_inferred", "orphaned_unknown")
-    causes = ("filtered", "filter_unknown", "untraced_consumer", "in_backlog", *IN_RATE)
+    causes = (
+        "filtered",
+        "filter_unknown",
+        "retrying",
+        "untraced_consumer",
+        "group_deleted",
+        "in_backlog",
+        *IN_RATE,
+    )
     columns = ("expected", "consumed", "judged", "orphaned", *causes, *evidences)
     return {key: {column: counts[column] for column in columns} for key, counts in sums.items()}

@@ -36,8 +36,12 @@ from tests.dbt.story import DAY, record_gap, whole_day
 from tests.incremental import definitions
 from tests.incremental.cluster import EPOCH, Cluster, Rows, Subscription, name
 from tests.incremental.coverage_histories import COVERAGE, HOUR, coverage_histories
-from tests.incremental.histories import WATERMARK, Answers, History, drawn
-from tests.incremental.offset_histories import CAUSES_BY_OFFSETS, offset_histories
+from tests.incremental.histories import GROUPS, WATERMARK, Answers, History, drawn
+from tests.incremental.offset_histories import (
+    CAUSES_BY_LOOK_UP,
+    CAUSES_BY_OFFSETS,
+    offset_histories,
+)
 from tests.soak import IS_SOAK
 
 BATCHES = 3 if IS_SOAK else 2
@@ -56,6 +60,7 @@ OF_PLACE = (
 )
 # They never forget an hour, also where a replay took the last record away.
 INDEX = "intermediate.int_identifier_hours"
+CHECKS = "intermediate.int_message_checks"
 ONLY_GROW = ("intermediate.int_message_hours", INDEX)
 FACTS = ("fct_sends", "fct_consume_attempts", "fct_deliveries", "fct_messages", "fct_transactions")
 # Retention then drops the records that were stored before: half of the story, and most of each history.
@@ -191,10 +196,32 @@ def save_facts(settings, histories: dict[str, History], number: int, watermark_m
         answered = [{"code": code, "answered": 1, "unanswered": []} for code in (43, 202)]
         observation = {"broker": "broker-a", "observed_at": at, "reached": True, "requests": answered}
         collection = Collection(cluster, at, [observation], found, [])
-        saved = store.save(
-            settings, collection, store.watermark_of(settings, cluster), settings.broker_facts, "run"
-        )
+        watermark = store.watermark_of(settings, cluster)
+        saved = store.save(settings, collection, watermark, settings.broker_facts, "run")
         assert not saved.superseded
+        checks = check_rows(answers)
+        assert store.save_message_checks(settings, collection, watermark, checks, "run") == len(checks)
+
+
+def check_rows(answers: Answers) -> list[dict[str, Any]]:
+    """The rows of the messages that were looked up."""
+    return [
+        dict.fromkeys(tables.MESSAGE_CHECKS.column_names)
+        | {
+            "broker": "broker-a",
+            "topic": check.topic,
+            "msg_id": check.msg_id,
+            "consumer_group": check.group,
+            "checked_at": answers.collection.at.replace(tzinfo=UTC),
+            "is_stored": check.is_stored,
+            "held_as": check.held_as,
+            "due_at": check.due_at and check.due_at.replace(tzinfo=UTC),
+            "queue_id": None if check.queue_offset is None else 0,
+            "queue_offset": check.queue_offset,
+            "state": check.state,
+        }
+        for check in answers.collection.checks
+    ]
 
 
 def offset_rows(answers: Answers) -> dict[tables.Table, list[dict[str, Any]]]:
@@ -230,7 +257,7 @@ def offset_rows(answers: Answers) -> dict[tables.Table, list[dict[str, Any]]]:
 
 
 def client_rows(answers: Answers) -> dict[tables.Table, list[dict[str, Any]]]:
-    """The rows of connected clients, and of the producers that write the trace of a group."""
+    """The rows of connected clients, of groups without one, and of the producers that write the trace of a group."""
     asked = answers.collection
     clients = {"broker": "broker-a", "languages": ["JAVA"], "versions": ["5.5.0"], "client_ids": []}
     producers = [{"group_name": group} for side, group in sorted(asked.connected) if side == "producer"]
@@ -245,9 +272,9 @@ def client_rows(answers: Answers) -> dict[tables.Table, list[dict[str, Any]]]:
             "online": True,
             "message_model": "BROADCASTING" if group in asked.broadcasting else "CLUSTERING",
         }
-        for side, group in sorted(asked.connected)
-        if side == "consumer"
+        for group in sorted(asked.online)
     ]
+    consumers += [{"group_name": group, "online": False} for group in sorted(set(GROUPS) - asked.online)]
     return {
         tables.PRODUCERS: [dict.fromkeys(tables.PRODUCERS.column_names) | clients | row for row in producers],
         tables.CONSUMERS: [dict.fromkeys(tables.CONSUMERS.column_names) | clients | row for row in consumers],
@@ -336,9 +363,11 @@ def test_a_full_refresh_keeps_the_rows_whose_records_retention_has_dropped(built
         for before in [built.full_refresh[table]]
     }
     # Of the dropped records, the index keeps the hours that the facts have.
-    del different[INDEX]
+    # Of the look-ups, those of messages are kept whose records events has.
+    del different[INDEX], different[CHECKS]
     assert {table: sorted(rows)[:5] for table, rows in different.items() if rows} == {}
-    assert set(built.after_retention[INDEX]) < set(built.full_refresh[INDEX])
+    for table in (INDEX, CHECKS):
+        assert set(built.after_retention[table]) < set(built.full_refresh[table])
 
 
 @pytest.mark.parametrize("fact", [*FACTS, "orphaned_messages"])
@@ -369,16 +398,24 @@ def test_the_histories_have_what_the_brokers_decide(defined):
     causes = Counter(
         row["cause"] for found in defined.values() for row in found["orphaned_messages"].values()
     )
-    by_offsets = ("in_backlog", "backlog_overdue", "untraced_consumer", "passed_untraced")
-    assert all(
-        causes[cause] >= 3 for cause in ("filtered", "filter_unknown", "filtered_or_lost", *by_offsets)
-    ), causes
+    often = (
+        "filtered",
+        "filtered_or_lost",
+        "in_backlog",
+        "backlog_overdue",
+        "untraced_consumer",
+        "passed_untraced",
+    )
+    told = (
+        *("filter_unknown", "group_deleted", "dead_letter", "retrying", "skipped", "gone", "broadcasting"),
+        *("half_uncommitted", "delayed_not_due"),
+    )
+    assert all(causes[cause] >= 3 for cause in often), causes
+    assert all(causes[cause] >= 1 for cause in told), causes
 
 
-@pytest.mark.parametrize("name", CAUSES_BY_OFFSETS)
-def test_committed_offsets_change_the_cause_of_unconsumed_messages(name):
-    """By the definitions at the first watermark and at the last. That the models follow is in the tests of all rows."""
-    history = offset_histories(2)[name]
+def causes_of(history: History) -> tuple[Rows, Rows]:
+    """The orphans of a history by the definitions, at the first watermark and at the last."""
     first = Cluster(
         [record for record in history.records if record["change_seq"] == 1],
         WATERMARK - timedelta(seconds=DAY / 2),
@@ -386,9 +423,16 @@ def test_committed_offsets_change_the_cause_of_unconsumed_messages(name):
         collections=[history.answers[0].collection],
     )
     before, after = (definitions.tables(each)["orphaned_messages"] for each in (first, inputs_of(history)))
+    return before, after
+
+
+@pytest.mark.parametrize("name", CAUSES_BY_OFFSETS)
+def test_committed_offsets_change_the_cause_of_unconsumed_messages(name):
+    """By the definitions. That the models follow is in the tests of all rows."""
     *_, expected = CAUSES_BY_OFFSETS[name]
+    orphans = causes_of(offset_histories(2)[name])
     for msg_id, (cause_before, cause_after) in expected.items():
-        of_both = (rows["orders", msg_id, "stock"] for rows in (before, after))
+        of_both = (rows["orders", msg_id, "stock"] for rows in orphans)
         assert [(row["cause"], row["evidence"]) for row in of_both] == [cause_before, cause_after], msg_id
 
 
@@ -403,6 +447,16 @@ def test_what_the_brokers_count_in_an_hour_and_what_is_traced(name):
     ):
         row = rows.get(key)
         assert (row and (row["broker_messages"], row["traced"], row["unknown_reason"])) == expected, key
+
+
+@pytest.mark.parametrize("name", CAUSES_BY_LOOK_UP)
+def test_a_look_up_decides_on_the_cause_of_its_message(name):
+    """By the definitions, as above."""
+    expected = CAUSES_BY_LOOK_UP[name]
+    of_both = (
+        rows["orders", "before_both", "stock"] for rows in causes_of(offset_histories(2)[f"look_up_{name}"])
+    )
+    assert [(row["cause"], row["evidence"]) for row in of_both] == [expected.before, expected.after]
 
 
 @pytest.mark.parametrize("table", KEYS)

@@ -92,11 +92,27 @@ from {{ working_table('int_changed_messages') }}
       and orphaned.topic = changes.topic
       and orphaned.expected_group = changes.consumer_group
       and least(orphaned.published_at, orphaned.due_at) - {{ limit('grace') }} <= changes.changed_to
-      and greatest(orphaned.published_at, orphaned.due_at) + {{ limit('grace') }} >= changes.changed_from
+      and greatest(orphaned.published_at, orphaned.due_at, orphaned.broker_due_at) + {{ limit('grace') }} >= changes.changed_from
   where
     (
       orphaned.published_at >= timestamp '{{ kinds['progress'] }}' - {{ limit('grace') }}
       or orphaned.due_at >= timestamp '{{ kinds['progress'] }}' - {{ limit('grace') }}
+      or orphaned.broker_due_at >= timestamp '{{ kinds['progress'] }}' - {{ limit('grace') }}
     )
     and {{ is_retained('orphaned.hour') }}
+{% endif %}
+{% if 'check' in kinds %}
+  union
+  select
+    orphaned.cluster as message_cluster,
+    orphaned.msg_id as message_key
+  from {{ published('orphaned_messages') }} as orphaned
+  inner join {{ working_table('int_context_changes') }} as changes
+    on
+      changes.kind = 'check'
+      and orphaned.cluster = changes.cluster
+      and orphaned.topic = changes.topic
+      and orphaned.msg_id = changes.msg_id
+      and orphaned.expected_group = changes.consumer_group
+  where orphaned.hour >= timestamp '{{ kinds['check'] }}' and {{ is_retained('orphaned.hour') }}
 {% endif %}

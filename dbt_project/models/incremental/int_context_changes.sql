@@ -1,5 +1,6 @@
 -- One row per change of the context in this run, which messages without a new record depend on: a period in which a group is
--- expected, a subscription, the progress of a group, a broadcast group, the start of the history, an ingest gap.
+-- expected, a subscription, the progress of a group, a look-up of a message, a broadcast group, the start of the history, an
+-- ingest gap.
 {{ config(only_in='incremental_run') }}
 
 with periods as (
@@ -56,7 +57,7 @@ progress as (
     coalesce(known.cluster, known_before.cluster) as cluster,
     coalesce(known.topic, known_before.topic) as topic,
     coalesce(known.consumer_group, known_before.consumer_group) as consumer_group,
-    known.cluster is null or known_before.cluster is null as is_all,
+    known.cluster is null or known_before.cluster is null or not known.deleted_at <=> known_before.deleted_at as is_all,
     array(
       struct(known.passed_to as new_time, known_before.passed_to as old_time),
       struct(known.not_reached_from as new_time, known_before.not_reached_from as old_time),
@@ -79,7 +80,31 @@ progress_changes as (
     case when is_all then timestamp '9999-12-31 00:00:00' else greatest(moved.new_time, moved.old_time) end as changed_to
   from progress
     lateral view explode(times) as moved
-  where not moved.new_time <=> moved.old_time
+  where is_all or not moved.new_time <=> moved.old_time
+),
+
+-- A row is gone only where retention has dropped its message. A message is looked up within a week of its publication.
+checks as (
+  select
+    known.cluster,
+    known.topic,
+    known.msg_id,
+    known.consumer_group,
+    known.checked_at
+  from {{ ref('int_message_checks') }} as known
+  left join {{ published('int_message_checks') }} as known_before
+    on
+      known.cluster = known_before.cluster
+      and known.topic = known_before.topic
+      and known.msg_id = known_before.msg_id
+      and known.consumer_group = known_before.consumer_group
+  where
+    not (
+      known.checked_at <=> known_before.checked_at
+      and known.state <=> known_before.state
+      and known.is_passed <=> known_before.is_passed
+      and known.is_skipped <=> known_before.is_skipped
+    )
 ),
 
 history as (
@@ -103,6 +128,7 @@ select
   cluster,
   topic,
   consumer_group,
+  cast(null as string) as msg_id,
   changed_from,
   changed_to
 from periods
@@ -112,6 +138,7 @@ select
   cluster,
   topic,
   consumer_group,
+  cast(null as string) as msg_id,
   changed_from,
   changed_to
 from subscriptions
@@ -121,15 +148,27 @@ select
   cluster,
   topic,
   consumer_group,
+  cast(null as string) as msg_id,
   changed_from,
   changed_to
 from progress_changes
+union all
+select
+  'check' as kind,
+  cluster,
+  topic,
+  consumer_group,
+  msg_id,
+  checked_at - interval '8' day as changed_from,
+  checked_at as changed_to
+from checks
 union all
 select
   'broadcast' as kind,
   coalesce(broadcast.cluster, broadcast_before.cluster) as cluster,
   cast(null as string) as topic,
   coalesce(broadcast.consumer_group, broadcast_before.consumer_group) as consumer_group,
+  cast(null as string) as msg_id,
   cast(null as timestamp) as changed_from,
   cast(null as timestamp) as changed_to
 from {{ ref('int_broadcast_groups') }} as broadcast
@@ -142,6 +181,7 @@ select
   history.cluster,
   cast(null as string) as topic,
   cast(null as string) as consumer_group,
+  cast(null as string) as msg_id,
   least(history.history_from, history_before.history_from) as changed_from,
   greatest(history.history_from, history_before.history_from) as changed_to
 from history
@@ -154,6 +194,7 @@ select
   gaps.cluster,
   cast(null as string) as topic,
   cast(null as string) as consumer_group,
+  cast(null as string) as msg_id,
   gaps.gap_from as changed_from,
   gaps.gap_to as changed_to
 from {{ ref('int_ingest_gaps') }} as gaps

@@ -27,7 +27,7 @@ connected as (
   from {{ ref('stg_consumers') }} as consumers
   inner join facts
     on consumers.cluster = facts.cluster and {{ is_current_as_of('consumers') }}
-  where consumers.online
+  where consumers.is_online
 ),
 
 -- A producer of a group's trace is connected only while a client of the group has its trace on.

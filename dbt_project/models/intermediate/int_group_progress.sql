@@ -1,6 +1,6 @@
 -- One row per topic and consumer group that was ever expected to consume it: (cluster, topic, consumer_group), with what the
--- brokers know of the group's offsets as of the watermark. Published, because the next incremental run compares its own rows with
--- these.
+-- brokers know of the group's offsets as of the watermark, or knew when the group was deleted. Published, because the next
+-- incremental run compares its own rows with these.
 {{ config(materialized='audited_table', contract={'enforced': true}) }}
 with facts as (
   select * from {{ ref('int_facts_as_of') }}
@@ -187,6 +187,107 @@ progress as (
   group by on_brokers.cluster, on_brokers.topic, on_brokers.consumer_group
 ),
 
+-- Groups that no broker knows any more.
+deleted_groups as (
+  select
+    known.cluster,
+    known.group_name,
+    max(known.valid_to) as deleted_at
+  from {{ ref('stg_groups') }} as known
+  inner join facts
+    on known.cluster = facts.cluster and known.valid_to <= facts.as_of
+  left anti join existing_groups
+    on known.cluster = existing_groups.cluster and known.group_name = existing_groups.group_name
+  left anti join {{ ref('stg_consumers') }} as consumers
+    on
+      known.cluster = consumers.cluster
+      and known.group_name = consumers.group_name
+      and consumers.message_model = 'BROADCASTING'
+  group by known.cluster, known.group_name
+),
+
+-- Their last offsets; the broker may keep them after the group.
+last_committed as (
+  select
+    offsets.cluster,
+    offsets.broker,
+    offsets.topic,
+    offsets.consumer_group,
+    deleted_groups.deleted_at,
+    max(offsets.valid_from) as recorded_at,
+    max_by(coalesce(offsets.valid_to, timestamp '9999-12-31 00:00:00'), offsets.valid_from) as recorded_to
+  from {{ ref('stg_group_offsets') }} as offsets
+  inner join deleted_groups
+    on
+      offsets.cluster = deleted_groups.cluster
+      and offsets.group_name = deleted_groups.group_name
+      and offsets.valid_from < deleted_groups.deleted_at
+  inner join expected
+    on
+      offsets.cluster = expected.cluster
+      and offsets.topic = expected.topic
+      and offsets.consumer_group = expected.consumer_group
+  group by
+    offsets.cluster,
+    offsets.broker,
+    offsets.group_name,
+    offsets.topic_name,
+    offsets.topic,
+    offsets.consumer_group,
+    deleted_groups.deleted_at
+),
+
+-- What was published after the deletion, or since an offset that had not moved until then, was not reached.
+deleted as (
+  select
+    last_committed.cluster,
+    last_committed.topic,
+    last_committed.consumer_group,
+    max(
+      case
+        when
+          last_committed.recorded_at <= last_committed.deleted_at - {{ limit('offsets_lag') }}
+          and last_committed.recorded_to > last_committed.deleted_at
+          and observations.is_group_offsets_known
+          then last_committed.recorded_at
+        else last_committed.deleted_at
+      end
+    ) as not_reached_from,
+    max(last_committed.deleted_at) as deleted_at
+  from last_committed
+  left join {{ ref('stg_broker_observations') }} as observations
+    on
+      last_committed.cluster = observations.cluster
+      and last_committed.broker = observations.broker
+      and last_committed.deleted_at = observations.observed_at
+  left anti join progress
+    on
+      last_committed.cluster = progress.cluster
+      and last_committed.topic = progress.topic
+      and last_committed.consumer_group = progress.consumer_group
+  group by last_committed.cluster, last_committed.topic, last_committed.consumer_group
+),
+
+known as (
+  select
+    cluster,
+    topic,
+    consumer_group,
+    passed_to,
+    not_reached_from,
+    cast(null as timestamp) as deleted_at
+  from progress
+  union all
+  select
+    cluster,
+    topic,
+    consumer_group,
+    timestamp '1970-01-01 00:00:00' as passed_to,
+    not_reached_from,
+    deleted_at
+  from deleted
+),
+
 attempts as (
   select
     cluster,
@@ -198,15 +299,16 @@ attempts as (
 )
 
 select
-  progress.cluster,
-  progress.topic,
-  progress.consumer_group,
-  progress.passed_to,
-  progress.not_reached_from,
+  known.cluster,
+  known.topic,
+  known.consumer_group,
+  known.passed_to,
+  known.not_reached_from,
+  known.deleted_at,
   coalesce(attempts.last_attempt_at, timestamp '1970-01-01 00:00:00') as last_attempt_at
-from progress
+from known
 left join attempts
   on
-    progress.cluster = attempts.cluster
-    and progress.topic = attempts.topic
-    and progress.consumer_group = attempts.consumer_group
+    known.cluster = attempts.cluster
+    and known.topic = attempts.topic
+    and known.consumer_group = attempts.consumer_group

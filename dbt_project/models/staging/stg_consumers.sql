@@ -8,7 +8,7 @@ renamed as (
     cluster,
     broker,
     group_name,
-    online,
+    online as is_online,
     message_model,
     languages,
     versions,

@@ -97,7 +97,7 @@ unconsumed as (
     -- What the group does not subscribe to was not for it.
     count_if(cause != 'filtered') as missing,
     count_if(is_orphan) as orphaned,
-    count_if(cause in ('within_grace', 'delayed_not_due', 'in_flight', 'in_backlog')) as open,
+    count_if(cause in ('within_grace', 'delayed_not_due', 'in_flight', 'retrying', 'in_backlog')) as open,
     count_if(cause in ('rolled_back', 'recalled', 'half_uncommitted')) as withheld,
     min(next_review_at) as next_review_at
   from {{ rows_of_messages('affected', ref('orphaned_messages')) }}

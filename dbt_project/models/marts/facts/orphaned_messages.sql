@@ -102,13 +102,10 @@ by_subscription as (
           )
         )
         then 'wanted'
+      when bool_or(subscriptions.tag_filter = 'unknown') then 'filter_unknown'
       -- The Pub of a batch has no tags, although its messages may have some.
-      when
-        bool_or(
-          subscriptions.tag_filter = 'unknown'
-          or (subscriptions.tag_filter = 'tags' and unconsumed.tags is null and unconsumed.batch_size > 1)
-        )
-        then 'filter_unknown'
+      when bool_or(subscriptions.tag_filter = 'tags' and unconsumed.tags is null and unconsumed.batch_size > 1)
+        then 'tags_unknown'
       else 'filtered'
     end as verdict
   from unconsumed
@@ -122,37 +119,49 @@ by_subscription as (
   group by unconsumed.cluster, unconsumed.topic, unconsumed.msg_id, unconsumed.expected_group
 ),
 
-classified as (
+known as (
   select
     unconsumed.*,
+    in_gaps.msg_id is not null as is_in_gap,
+    by_subscription.verdict,
+    unconsumed.in_flight + unconsumed.not_returned > 0 as is_begun,
+    checks.checked_at,
+    checks.is_skipped,
+    case when checks.state = 'not_delivered' then checks.due_at end as broker_due_at,
+    checks.checked_at + {{ limit(['max_delay', 'grace']) }} as retried_to,
+    progress.cluster is not null and progress.deleted_at is null as is_progress_known,
+    progress.deleted_at is not null as is_group_deleted,
+    progress.passed_to,
+    progress.not_reached_from,
+    progress.last_attempt_at,
+    -- What the look-up of the message says now; NULL: nothing. Of a subscription that changed since the publication, the one at
+    -- the publication counts.
     case
-      when in_gaps.msg_id is not null then 'trace_gap'
-      when unconsumed.transaction_state = 'rollback' then 'rolled_back'
-      when unconsumed.is_recalled then 'recalled'
-      -- With an EndTransaction a message is transactional whatever its msg_type is.
-      when coalesce(unconsumed.transaction_state, case when unconsumed.msg_type = 'half' then 'unknown' end) = 'unknown'
-        then 'half_uncommitted'
-      when by_subscription.verdict != 'wanted' and unconsumed.in_flight + unconsumed.not_returned = 0
+      when checks.state = 'dead_letter' then 'dead_letter'
+      when checks.state = 'retrying'
+        then
+          case
+            when unconsumed.watermark < checks.checked_at + {{ limit(['max_delay', 'grace']) }} then 'retrying'
+            else 'passed'
+          end
+      when unconsumed.in_flight + unconsumed.not_returned > 0 then null
+      when checks.state = 'filtered' then case when by_subscription.verdict <=> 'wanted' then null else 'filtered' end
+      when
+        checks.state in ('not_consumed', 'offline') and not checks.is_passed
+        and not by_subscription.verdict <=> 'filter_unknown'
+        then 'not_reached'
+      when
+        checks.state in ('consumed', 'consumed_or_filtered', 'not_consumed', 'offline')
+        and by_subscription.verdict in ('filtered', 'filter_unknown')
         then by_subscription.verdict
-      when unconsumed.msg_type = 'delay' and unconsumed.watermark < unconsumed.due_at then 'delayed_not_due'
-      when unconsumed.batch_size > 1 and unconsumed.in_flight + unconsumed.not_returned = 0 then 'untraced_batch'
-      when unconsumed.watermark < unconsumed.due_at + {{ limit('grace') }} then 'within_grace'
-      when unconsumed.expected_group is null and unconsumed.in_flight + unconsumed.not_returned = 0
-        then 'no_traced_group'
-      when unconsumed.in_flight > 0 then 'in_flight'
-      when unconsumed.not_returned > 0 then 'not_returned'
-      when progress.cluster is null then 'filtered_or_lost'
-      when progress.passed_to >= unconsumed.due_at + {{ limit('grace') }}
-        then case when progress.last_attempt_at < unconsumed.published_at then 'untraced_consumer' else 'passed_untraced' end
-      when unconsumed.watermark < unconsumed.due_at + {{ limit('backlog') }} then 'in_backlog'
-      else 'backlog_overdue'
-    end as cause,
-    -- A message that the group may not subscribe to was perhaps not for it.
-    coalesce(
-      by_subscription.verdict = 'wanted'
-      and progress.not_reached_from + {{ limit('grace') }} <= unconsumed.published_at,
-      false
-    ) as is_not_reached
+      when checks.state in ('not_consumed', 'offline') then 'passed'
+      when checks.state = 'consumed_or_filtered' and not by_subscription.verdict <=> 'wanted' then 'filter_unknown'
+      when checks.state in ('consumed', 'consumed_or_filtered') then 'consumed'
+      when checks.held_as = 'transaction' then 'half_uncommitted'
+      when checks.state = 'not_delivered' and unconsumed.watermark < checks.due_at then 'delayed_not_due'
+      when checks.state = 'broadcasting' then 'broadcasting'
+      when not checks.is_stored then 'gone'
+    end as look_up
   from unconsumed
   left join in_gaps
     on unconsumed.cluster = in_gaps.cluster and unconsumed.msg_id = in_gaps.msg_id
@@ -167,6 +176,73 @@ classified as (
       unconsumed.cluster = progress.cluster
       and unconsumed.topic = progress.topic
       and unconsumed.expected_group = progress.consumer_group
+  left join {{ ref('int_message_checks') }} as checks
+    on
+      unconsumed.cluster = checks.cluster
+      and unconsumed.topic = checks.topic
+      and unconsumed.msg_id = checks.msg_id
+      and unconsumed.expected_group = checks.consumer_group
+),
+
+answered as (
+  select
+    *,
+    greatest(due_at, broker_due_at) as deliverable_at,
+    coalesce(
+      look_up in ('filtered', 'filter_unknown', 'half_uncommitted', 'delayed_not_due', 'retrying'), false
+    ) as is_answered,
+    coalesce(look_up in ('consumed', 'passed', 'not_reached', 'dead_letter'), false) as is_delivered,
+    -- A message that the group may not subscribe to was perhaps not for it.
+    coalesce(
+      look_up = 'not_reached'
+      or (verdict = 'wanted' and not_reached_from + {{ limit('grace') }} <= published_at),
+      false
+    ) as is_not_reached
+  from known
+),
+
+classified as (
+  select
+    *,
+    case
+      when is_in_gap then 'trace_gap'
+      when transaction_state = 'rollback' then 'rolled_back'
+      when is_recalled then 'recalled'
+      when is_answered then look_up
+      -- With an EndTransaction a message is transactional whatever its msg_type is.
+      when
+        coalesce(transaction_state, case when msg_type = 'half' then 'unknown' end) = 'unknown'
+        and not is_delivered
+        then 'half_uncommitted'
+      when verdict != 'wanted' and not is_begun and not is_delivered
+        then case when verdict = 'tags_unknown' then 'filter_unknown' else verdict end
+      when msg_type = 'delay' and watermark < due_at then 'delayed_not_due'
+      when
+        batch_size > 1 and not is_begun and not coalesce(is_skipped, false)
+        and not coalesce(look_up in ('not_reached', 'dead_letter'), false)
+        then 'untraced_batch'
+      when watermark < deliverable_at + {{ limit('grace') }} then 'within_grace'
+      when expected_group is null and not is_begun then 'no_traced_group'
+      when look_up = 'dead_letter' then 'dead_letter'
+      when in_flight > 0 then 'in_flight'
+      when not_returned > 0 then 'not_returned'
+      when
+        look_up in ('consumed', 'passed')
+        or (is_progress_known and passed_to >= deliverable_at + {{ limit('grace') }} and not look_up <=> 'not_reached')
+        then
+          case
+            when is_skipped then 'skipped'
+            when last_attempt_at < published_at then 'untraced_consumer'
+            else 'passed_untraced'
+          end
+      when is_group_deleted and (look_up <=> 'not_reached' or not_reached_from + {{ limit('grace') }} <= published_at)
+        then 'group_deleted'
+      when look_up in ('broadcasting', 'gone') then look_up
+      when not is_progress_known and not look_up <=> 'not_reached' then 'filtered_or_lost'
+      when watermark < deliverable_at + {{ limit('backlog') }} then 'in_backlog'
+      else 'backlog_overdue'
+    end as cause
+  from answered
 )
 
 select
@@ -178,8 +254,11 @@ select
   cause = 'no_traced_group' or {{ is_in_orphan_rate('cause') }} as is_orphan,
   {{ is_in_orphan_rate('cause') }} as counts_in_orphan_rate,
   case
-    when cause in ('rolled_back', 'recalled', 'filtered', 'in_flight') then 'proven'
+    when cause in ('rolled_back', 'recalled', 'filtered', 'in_flight', 'dead_letter', 'retrying', 'skipped', 'group_deleted')
+      then 'proven'
+    when cause in ('half_uncommitted', 'delayed_not_due') and is_answered then 'proven'
     when cause in ('in_backlog', 'backlog_overdue') and is_not_reached then 'proven'
+    when cause = 'passed_untraced' and look_up = 'consumed' and last_attempt_at >= published_at then 'proven'
     when
       cause in (
         'half_uncommitted', 'delayed_not_due', 'untraced_batch', 'not_returned', 'in_backlog', 'backlog_overdue',
@@ -190,6 +269,8 @@ select
   end as evidence,
   published_at,
   due_at,
+  broker_due_at,
+  checked_at,
   hour,
   hour_source,
   producer_group,
@@ -200,9 +281,10 @@ select
   keys,
   store_host,
   case
-    when cause = 'delayed_not_due' then due_at
-    when cause = 'within_grace' then due_at + {{ limit('grace') }}
-    when cause = 'in_backlog' then due_at + {{ limit('backlog') }}
+    when cause = 'delayed_not_due' then case when is_answered then broker_due_at else due_at end
+    when cause = 'within_grace' then deliverable_at + {{ limit('grace') }}
+    when cause = 'in_backlog' then deliverable_at + {{ limit('backlog') }}
     when cause = 'in_flight' then attempt_review_at
+    when cause = 'retrying' then retried_to
   end as next_review_at
 from classified

@@ -3,8 +3,9 @@
 {{ config(partition_by='days(hour)', replaces='hour') }}
 {%- set causes = [
   'trace_gap', 'rolled_back', 'recalled', 'half_uncommitted', 'filtered', 'filter_unknown', 'delayed_not_due',
-  'untraced_batch', 'within_grace', 'in_flight', 'not_returned', 'untraced_consumer',
-  'passed_untraced', 'in_backlog', 'backlog_overdue', 'filtered_or_lost'
+  'untraced_batch', 'within_grace', 'in_flight', 'not_returned', 'dead_letter', 'retrying', 'skipped',
+  'untraced_consumer', 'passed_untraced', 'group_deleted', 'in_backlog', 'backlog_overdue', 'broadcasting', 'gone',
+  'filtered_or_lost'
 ] %}
 {%- set evidences = ['proven', 'inferred', 'unknown'] %}
 with expected_messages as (

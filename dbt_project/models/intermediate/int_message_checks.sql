@@ -1,0 +1,135 @@
+-- One row per message and consumer group that was looked up at a broker: (cluster, topic, msg_id, consumer_group), the last
+-- answer as of the watermark, and what the offsets of the group in the message's queue say since. Published, because the next
+-- incremental run compares its own rows with these.
+{{ config(materialized='audited_table', contract={'enforced': true}) }}
+with facts as (
+  select * from {{ ref('int_facts_as_of') }}
+),
+
+known as (
+  select
+    checks.*,
+    row_number() over (
+      partition by checks.cluster, checks.topic, checks.msg_id, checks.consumer_group
+      order by checks.checked_at desc, checks.state asc, checks.broker asc
+    ) as number
+  from {{ ref('stg_message_checks') }} as checks
+  inner join facts
+    on checks.cluster = facts.cluster and checks.checked_at <= facts.as_of
+  -- The client's clock may be ahead of that of the job.
+  where {{ is_retained("checks.checked_at + interval '1' hour") }}
+),
+
+newest as (
+  select * from known
+  where number = 1
+),
+
+-- The recorded offsets of the group in the queue of the message, as of the watermark, each with the one before.
+offsets as (
+  select
+    newest.cluster,
+    newest.topic,
+    newest.msg_id,
+    newest.consumer_group,
+    newest.queue_offset,
+    committed.broker,
+    committed.group_name,
+    committed.topic_name,
+    committed.valid_from,
+    get(
+      transform(filter(committed.queues, queue -> queue.queue_id = newest.queue_id), queue -> queue.consumer_offset), 0
+    ) as consumer_offset
+  from newest
+  inner join facts
+    on newest.cluster = facts.cluster
+  inner join {{ ref('stg_group_offsets') }} as committed
+    on
+      newest.cluster = committed.cluster
+      and newest.broker = committed.broker
+      and newest.topic = committed.topic
+      and newest.consumer_group = committed.consumer_group
+      and facts.as_of >= committed.valid_from
+  where newest.queue_offset is not null
+),
+
+in_order as (
+  select
+    *,
+    lag(valid_from) over (partition by cluster, topic, msg_id, consumer_group order by valid_from) as previous_from,
+    max(consumer_offset) over (
+      partition by cluster, topic, msg_id, consumer_group
+      order by valid_from rows between unbounded preceding and 1 preceding
+    ) as highest_before
+  from offsets
+),
+
+-- If groups or topics of several namespaces have these names, it is not known which offsets count.
+passed as (
+  select
+    cluster,
+    topic,
+    msg_id,
+    consumer_group,
+    max_by(consumer_offset, valid_from) > max(queue_offset) as is_passed
+  from in_order
+  group by cluster, topic, msg_id, consumer_group
+  having count(distinct group_name, topic_name) = 1
+),
+
+-- The offset passed the message at a collection, and no consumer of the group was connected then, nor at an earlier collection at
+-- which the offset before was the current one: an offset that moved is recorded at most offsets_lag after the one before.
+skipped as (
+  select distinct
+    jumps.cluster,
+    jumps.topic,
+    jumps.msg_id,
+    jumps.consumer_group
+  from in_order as jumps
+  inner join {{ ref('stg_consumers') }} as consumers
+    on
+      jumps.cluster = consumers.cluster
+      and jumps.broker = consumers.broker
+      and jumps.group_name = consumers.group_name
+      and not consumers.is_online
+      and jumps.valid_from > consumers.valid_from
+      and (consumers.valid_to is null or jumps.valid_from < consumers.valid_to)
+  inner join {{ ref('stg_broker_observations') }} as observations
+    on
+      jumps.cluster = observations.cluster
+      and jumps.broker = observations.broker
+      and consumers.valid_from <= observations.observed_at
+      and jumps.valid_from > observations.observed_at
+      and (
+        jumps.previous_from >= observations.observed_at
+        or jumps.previous_from + {{ limit('offsets_lag') }} <= observations.observed_at
+      )
+      and observations.is_group_offsets_known
+  where jumps.highest_before <= jumps.queue_offset and jumps.consumer_offset > jumps.queue_offset
+)
+
+select
+  newest.cluster,
+  newest.topic,
+  newest.msg_id,
+  newest.consumer_group,
+  newest.checked_at,
+  newest.is_stored,
+  newest.state,
+  newest.held_as,
+  newest.due_at,
+  coalesce(passed.is_passed, false) as is_passed,
+  passed.msg_id is not null and skipped.msg_id is not null as is_skipped
+from newest
+left join passed
+  on
+    newest.cluster = passed.cluster
+    and newest.topic = passed.topic
+    and newest.msg_id = passed.msg_id
+    and newest.consumer_group = passed.consumer_group
+left join skipped
+  on
+    newest.cluster = skipped.cluster
+    and newest.topic = skipped.topic
+    and newest.msg_id = skipped.msg_id
+    and newest.consumer_group = skipped.consumer_group
