@@ -9,6 +9,7 @@ import importlib
 import os
 import sqlite3
 from pathlib import Path
+from typing import Any
 
 from flask_caching.backends.filesystemcache import FileSystemCache
 from pandas import NamedAgg
@@ -89,7 +90,7 @@ def _readers_do_not_wait(connection, _):  # noqa: ANN001, ANN202 - as SQLAlchemy
 class NoEventLogger(AbstractEventLogger):
     """Keep no log of requests: by default each request adds a row to Superset's database, and waits for the disk."""
 
-    def log(self, *args, **kwargs) -> None:  # noqa: ANN002, ANN003 - as Superset declares it
+    def log(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - as Superset declares it
         """Called by Superset for each request."""
 
 
@@ -168,7 +169,7 @@ def _keep_open(url, params):  # noqa: ANN001, ANN202
 
 def FLASK_APP_MUTATOR(app):  # noqa: ANN001, ANN201, N802 - Superset's name
     """Let pandas aggregate the series of a chart by name ("mean"), in C: a function of numpy is called for each point."""
-    pivot = importlib.import_module("superset.utils.pandas_postprocessing.pivot")
+    pivot: Any = importlib.import_module("superset.utils.pandas_postprocessing.pivot")
     functions_of = pivot._get_aggregate_funcs
 
     def by_name(df, aggregates):  # noqa: ANN001, ANN202
