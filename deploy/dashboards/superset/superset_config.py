@@ -5,14 +5,13 @@ the serving file of the newest publication).
 """
 
 import copy
-import importlib
 import os
 import sqlite3
 from pathlib import Path
 from typing import Any
 
+import shortcuts
 from flask_caching.backends.filesystemcache import FileSystemCache
-from pandas import NamedAgg
 from sqlalchemy import create_engine, event
 from sqlalchemy.engine import URL, Engine
 from sqlalchemy.pool import NullPool
@@ -168,17 +167,5 @@ def _keep_open(url, params):  # noqa: ANN001, ANN202
 
 
 def FLASK_APP_MUTATOR(app):  # noqa: ANN001, ANN201, N802 - Superset's name
-    """Let pandas aggregate the series of a chart by name ("mean"), in C: a function of numpy is called for each point."""
-    pivot: Any = importlib.import_module("superset.utils.pandas_postprocessing.pivot")
-    functions_of = pivot._get_aggregate_funcs
-
-    def by_name(df, aggregates):  # noqa: ANN001, ANN202
-        return {
-            name: NamedAgg(found.column, aggregates[name]["operator"])
-            if aggregates[name]["operator"] in {"max", "mean", "min", "sum"}
-            and not aggregates[name].get("options")
-            else found
-            for name, found in functions_of(df, aggregates).items()
-        }
-
-    pivot._get_aggregate_funcs = by_name
+    """Called by Superset when it starts."""
+    shortcuts.install()
