@@ -75,6 +75,7 @@ left anti join excluded
 {# A condition on a cause of orphaned_messages: an orphan of an expected group that the orphan rate and the alerts count. #}
 {% macro is_in_orphan_rate(cause) -%}
   {{ cause }} in (
-    'not_returned', 'dead_letter', 'skipped', 'passed_untraced', 'backlog_overdue', 'broadcasting', 'gone', 'filtered_or_lost'
+    'not_returned', 'dead_letter', 'skipped', 'lost_trace', 'passed_untraced', 'backlog_overdue', 'broadcasting', 'gone',
+    'filtered_or_lost'
   )
 {%- endmacro %}

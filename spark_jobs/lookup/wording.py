@@ -44,6 +44,7 @@ CAUSES = {
     "retrying": "the broker will redeliver it to the group, which has not traced its attempts",
     "skipped": "the group's offset was moved over it while none of its consumers was connected",
     "untraced_consumer": "by its offsets the group has passed it, but its clients have written no trace since",
+    "lost_trace": "the group has passed it, and other records of the group are missing in that hour, too",
     "passed_untraced": "by its offsets the group has passed it, without a trace, although its clients write some",
     "group_deleted": "the group was deleted at the brokers, and had not reached it before",
     "in_backlog": "the group is not known to have reached it by its offsets: it waits in the backlog",

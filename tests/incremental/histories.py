@@ -45,7 +45,7 @@ GO_ID = "0A0000010929" + "00000000" + "6bba1c780001"
 GROUPS = ("stock", "mail")
 STATES = (
     *("dead_letter", "retrying", "filtered", "not_consumed", "offline", "consumed", "consumed_or_filtered"),
-    *("not_delivered", "broadcasting"),
+    *("not_delivered", "broadcasting", "unknown"),
 )
 CODES = ["success"] * 4 + ["exception", "returned_null", "failed", "timeout"]
 
@@ -174,17 +174,17 @@ class _Teller:
         groups = frozenset(g for g in GROUPS if self.often())
         connected = frozenset(("consumer", g) for g in GROUPS if self.one_of([True, False, False]))
         at = WATERMARK - ago
+        first = self.draw(st.integers(0, len(STATES) - 1))
+        asked = [each for each, sent in self.unconsumed.items() if sent <= at and self.often()]
         checks = tuple(
-            self.check(each, at, ends["orders"])
-            for each, sent in self.unconsumed.items()
-            if sent <= at and self.one_of([True, False])
+            self.check(each, STATES[(first + number) % len(STATES)], at, ends["orders"])
+            for number, each in enumerate(asked)
         )
         collection = Collection(at, groups, ends, committed, connected=connected, checks=checks)
         self.history.answers.append(Answers(collection, known))
 
-    def check(self, msg_id: str, at: datetime, end: int) -> Check:
-        """What a broker said of a message, whether it fits to the offsets or not: each state that there is."""
-        state = self.one_of([*STATES, "unknown"])
+    def check(self, msg_id: str, state: str, at: datetime, end: int) -> Check:
+        """What a broker said of a message, whether it fits to the offsets or not."""
         if state == "unknown":
             return Check("orders", msg_id, "stock", state, is_stored=self.one_of([False, False, None]))
         if state == "not_delivered":
@@ -215,7 +215,7 @@ class _Teller:
             self.record("10.0.0.1:1", ("Pub", at, pub | {"msg_id": "f9", "offset_msg_id": "o-f9"}))
             self.record("10.0.0.2:1", ("SubBefore", at, later))
         for number in range(1, 9):
-            sent = WATERMARK - timedelta(hours=self.one_of([1, 5, 20, 47, 49, 71, 90, 120]))
+            sent = WATERMARK - timedelta(hours=self.one_of([1, 5, 20, 47, 48, 49, 71, 72, 90, 120]))
             more = {
                 "msg_id": f"f{number}",
                 "offset_msg_id": f"o-f{number}",

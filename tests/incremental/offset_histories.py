@@ -12,6 +12,7 @@ from tests.incremental.histories import WATERMARK, Answers, History
 
 FIRST_ATTEMPT = WATERMARK - timedelta(days=6)
 ASKED, ASKED_AGAIN = WATERMARK - timedelta(days=3), WATERMARK - timedelta(hours=2)
+LATE = WATERMARK - timedelta(hours=1)
 ENDS = (10, 20)
 PUBLISHED = {
     "before_both": WATERMARK - timedelta(days=4),
@@ -24,6 +25,7 @@ OVERDUE, NEVER_REACHED = ("backlog_overdue", "inferred"), ("backlog_overdue", "p
 UNTRACED, PASSED = ("untraced_consumer", "inferred"), ("passed_untraced", "inferred")
 IN_BACKLOG = ("in_backlog", "inferred")
 DELETED = ("group_deleted", "proven")
+PASSED_PROVEN = ("passed_untraced", "proven")
 
 # By history the offset of the group at both collections (the topic ended at 10, then at 20), and the cause and evidence of
 # messages before and after the second.
@@ -74,7 +76,8 @@ class LookedUp:
         after: cause and evidence.
         offsets: of the group at both.
         online: whether a consumer was connected at both.
-        traces: whether the group traces an attempt at the end.
+        traced: attempts of the group in the first batch.
+        traced_late: attempts that are in the last batch.
         is_deleted: whether the second collection knows no group.
     """
 
@@ -84,7 +87,8 @@ class LookedUp:
     after: tuple[str, str]
     offsets: tuple[int | None, int | None] = (10, 10)
     online: tuple[bool, bool] = (True, True)
-    traces: bool = False
+    traced: tuple[datetime, ...] = ()
+    traced_late: tuple[datetime, ...] = ()
     is_deleted: bool = False
 
 
@@ -110,7 +114,17 @@ CAUSES_BY_LOOK_UP = {
     "dead_letter": LookedUp(_check("retrying"), _check("dead_letter"), UNTRACED, ("dead_letter", "proven")),
     "retrying": LookedUp(None, _check("retrying"), UNTRACED, ("retrying", "proven")),
     "consumed": LookedUp(
-        None, _check("consumed"), OVERDUE, ("passed_untraced", "proven"), offsets=(5, 9), traces=True
+        None, _check("consumed"), OVERDUE, PASSED_PROVEN, offsets=(5, 9), traced_late=(LATE,)
+    ),
+    "lost_trace": LookedUp(
+        *(_check("consumed"), None, PASSED_PROVEN, ("lost_trace", "inferred")),
+        traced=(WATERMARK - timedelta(days=2),),
+        traced_late=(PUBLISHED["before_both"] + timedelta(minutes=59),),
+    ),
+    "lost_trace_of_another_hour": LookedUp(
+        *(_check("consumed"), None, PASSED_PROVEN, PASSED_PROVEN),
+        traced=(WATERMARK - timedelta(days=2),),
+        traced_late=(PUBLISHED["before_both"] + timedelta(minutes=60),),
     ),
     "consumed_untraced": LookedUp(None, _check("consumed"), UNTRACED, UNTRACED),
     "consumed_or_filtered": LookedUp(
@@ -154,16 +168,17 @@ def offset_histories(batches: int) -> dict[str, History]:
     of_offsets = {
         name: _history(
             *((before, after), batches),
-            traces=name == "traced_again",
             is_deleted=name.startswith("deleted"),
+            traced_late=(LATE,) if name == "traced_again" else (),
         )
         for name, (before, after, _) in CAUSES_BY_OFFSETS.items()
     }
     of_look_ups = {
         f"look_up_{name}": _history(
             *(each.offsets, batches),
-            traces=each.traces,
             is_deleted=each.is_deleted,
+            traced=each.traced,
+            traced_late=each.traced_late,
             online=each.online,
             checks=(each.first, each.second),
         )
@@ -175,8 +190,9 @@ def offset_histories(batches: int) -> dict[str, History]:
 def _history(
     offsets: tuple[int | None, int | None],
     batches: int,
-    traces: bool,
     is_deleted: bool,
+    traced: tuple[datetime, ...] = (),
+    traced_late: tuple[datetime, ...] = (),
     online: tuple[bool, bool] = (False, False),
     checks: tuple[Check | None, Check | None] = (None, None),
 ) -> History:
@@ -185,9 +201,9 @@ def _history(
     for msg_id, at in messages.items():
         history.records.append(_pub(len(history.records), msg_id, at))
     history.records.append(_begin(len(history.records), "first", FIRST_ATTEMPT, 1))
-    if traces:
-        at = WATERMARK - timedelta(hours=1)
-        history.records.append(_begin(len(history.records), "first", at, batches))
+    for batch, attempts in ((1, traced), (batches, traced_late)):
+        for at in attempts:
+            history.records.append(_begin(len(history.records), "first", at, batch))
     before, after = offsets
     stock, nobody = frozenset({"stock"}), frozenset[str]()
     for number in range(batches - 1):

@@ -22,8 +22,8 @@ from tests.incremental.cluster import (
 
 # The causes that count in the orphan rate.
 IN_RATE = (
-    *("not_returned", "dead_letter", "skipped", "passed_untraced", "backlog_overdue", "broadcasting", "gone"),
-    "filtered_or_lost",
+    *("not_returned", "dead_letter", "skipped", "lost_trace", "passed_untraced", "backlog_overdue"),
+    *("broadcasting", "gone", "filtered_or_lost"),
 )
 
 
@@ -139,7 +139,7 @@ def _evidence(cause: str) -> str:
         return "proven"
     inferred = (
         *("half_uncommitted", "delayed_not_due", "untraced_batch", "not_returned", "in_backlog"),
-        *("backlog_overdue", "untraced_consumer", "passed_untraced"),
+        *("backlog_overdue", "untraced_consumer", "lost_trace", "passed_untraced"),
     )
     return "inferred" if cause in inferred else "unknown"
 
@@ -169,6 +169,8 @@ def _by_offsets(
         )
         if is_known and not traced_since:
             return "untraced_consumer", False
+        if said == "consumed" and _is_trace_incomplete(attempted, message, group):
+            return "lost_trace", False
         return "passed_untraced", is_known and said == "consumed"
     if deleted and (said == "not_reached" or deleted + limit <= published):
         return "group_deleted", True
@@ -184,6 +186,16 @@ def _by_offsets(
         and published >= not_reached_from + limit
     )
     return cause, is_proven
+
+
+def _is_trace_incomplete(attempted: Rows, message: Record, group: str | None) -> bool:
+    """Whether an attempt of the group on the topic, in the hour of the publication, lacks its begin or its end."""
+    at = hour_of(message["published_at"])
+    return any(
+        (a["topic"], a["consumer_group"], hour_of(a["occurred_at"])) == (message["topic"], group, at)
+        and (a["outcome"] == "not_returned" or not a["has_begin"])
+        for a in attempted.values()
+    )
 
 
 def _last_check(
@@ -394,6 +406,7 @@ def orphan_rate(cluster: Cluster, messages: Rows, expected: dict[Key, set[str]],
         "filtered",
         "filter_unknown",
         "retrying",
+        "lost_trace",
         "untraced_consumer",
         "group_deleted",
         "in_backlog",

@@ -116,3 +116,20 @@ from {{ working_table('int_changed_messages') }}
       and orphaned.expected_group = changes.consumer_group
   where orphaned.hour >= timestamp '{{ kinds['check'] }}' and {{ is_retained('orphaned.hour') }}
 {% endif %}
+{% if 'incomplete' in kinds %}
+  union
+  select
+    orphaned.cluster as message_cluster,
+    orphaned.msg_id as message_key
+  from {{ published('orphaned_messages') }} as orphaned
+  inner join {{ working_table('int_context_changes') }} as changes
+    on
+      changes.kind = 'incomplete'
+      and orphaned.cluster = changes.cluster
+      and orphaned.topic = changes.topic
+      and orphaned.expected_group = changes.consumer_group
+      and orphaned.hour = changes.changed_from
+  where
+    orphaned.checked_at is not null
+    and orphaned.hour >= timestamp '{{ kinds['incomplete'] }}' and {{ is_retained('orphaned.hour') }}
+{% endif %}

@@ -1,6 +1,6 @@
 -- One row per change of the context in this run, which messages without a new record depend on: a period in which a group is
--- expected, a subscription, the progress of a group, a look-up of a message, a broadcast group, the start of the history, an
--- ingest gap.
+-- expected, a subscription, the progress of a group, a look-up of a message, an hour of incomplete traces, a broadcast group, the
+-- start of the history, an ingest gap.
 {{ config(only_in='incremental_run') }}
 
 with periods as (
@@ -107,6 +107,35 @@ checks as (
     )
 ),
 
+-- Hours in which the trace of a group's attempts is incomplete now, or was.
+incomplete as (
+  select
+    coalesce(known.cluster, known_before.cluster) as cluster,
+    coalesce(known.topic, known_before.topic) as topic,
+    coalesce(known.consumer_group, known_before.consumer_group) as consumer_group,
+    coalesce(known.hour, known_before.hour) as hour
+  from (
+    select
+      *,
+      coalesce(ends_without_begin + begins_without_end > 0, false) as is_incomplete
+    from {{ ref('int_consume_hours') }}
+    where {{ hour_is_in('changed') }}
+  ) as known
+  full outer join (
+    select
+      *,
+      coalesce(ends_without_begin + begins_without_end > 0, false) as is_incomplete
+    from {{ published('int_consume_hours') }}
+    where {{ hour_is_in('changed') }}
+  ) as known_before
+    on
+      known.cluster = known_before.cluster
+      and known.topic = known_before.topic
+      and known.consumer_group = known_before.consumer_group
+      and known.hour = known_before.hour
+  where coalesce(known.is_incomplete, false) != coalesce(known_before.is_incomplete, false)
+),
+
 history as (
   select
     cluster,
@@ -162,6 +191,16 @@ select
   checked_at - interval '8' day as changed_from,
   checked_at as changed_to
 from checks
+union all
+select
+  'incomplete' as kind,
+  cluster,
+  topic,
+  consumer_group,
+  cast(null as string) as msg_id,
+  hour as changed_from,
+  hour as changed_to
+from incomplete
 union all
 select
   'broadcast' as kind,

@@ -39,6 +39,8 @@ hours as (
     consumer_group,
     hour,
     count(*) as attempts,
+    count_if(not has_begin) as ends_without_begin,
+    count_if(outcome = 'not_returned') as begins_without_end,
     min(occurred_at) as first_attempt_at,
     max(occurred_at) as last_attempt_at,
     array_sort(array_union(collect_set(begin_layout), collect_set(end_layout))) as layouts
@@ -52,6 +54,8 @@ select
   hours.consumer_group,
   hours.hour,
   hours.attempts,
+  hours.ends_without_begin,
+  hours.begins_without_end,
   hours.first_attempt_at,
   hours.last_attempt_at,
   coalesce(messages.first_messages, 0) as first_messages,

@@ -134,6 +134,7 @@ known as (
     progress.passed_to,
     progress.not_reached_from,
     progress.last_attempt_at,
+    coalesce(hours.ends_without_begin + hours.begins_without_end > 0, false) as is_trace_incomplete,
     -- What the look-up of the message says now; NULL: nothing. Of a subscription that changed since the publication, the one at
     -- the publication counts.
     case
@@ -182,6 +183,12 @@ known as (
       and unconsumed.topic = checks.topic
       and unconsumed.msg_id = checks.msg_id
       and unconsumed.expected_group = checks.consumer_group
+  left join {{ rows_in_hours_of('affected', ref('int_consume_hours')) }} as hours
+    on
+      unconsumed.cluster = hours.cluster
+      and unconsumed.topic = hours.topic
+      and unconsumed.expected_group = hours.consumer_group
+      and unconsumed.hour = hours.hour
 ),
 
 answered as (
@@ -233,6 +240,7 @@ classified as (
           case
             when is_skipped then 'skipped'
             when last_attempt_at < published_at then 'untraced_consumer'
+            when look_up = 'consumed' and is_trace_incomplete then 'lost_trace'
             else 'passed_untraced'
           end
       when is_group_deleted and (look_up <=> 'not_reached' or not_reached_from + {{ limit('grace') }} <= published_at)
@@ -262,7 +270,7 @@ select
     when
       cause in (
         'half_uncommitted', 'delayed_not_due', 'untraced_batch', 'not_returned', 'in_backlog', 'backlog_overdue',
-        'untraced_consumer', 'passed_untraced'
+        'untraced_consumer', 'lost_trace', 'passed_untraced'
       )
       then 'inferred'
     else 'unknown'
