@@ -15,8 +15,8 @@ from spark_jobs.checks.check import Measured, Run, check, rate
 _messaging = partial(check, kind="messaging", stage="marts", severity="warning", route="messaging")
 # The causes of orphaned_messages that count in the orphan rate.
 _ORPHAN_CAUSES = (
-    *("not_returned", "dead_letter", "skipped", "passed_untraced", "backlog_overdue", "broadcasting", "gone"),
-    "filtered_or_lost",
+    *("not_returned", "dead_letter", "skipped", "lost_trace", "passed_untraced", "backlog_overdue"),
+    *("broadcasting", "gone", "filtered_or_lost"),
 )
 # The causes that ordinary use does not explain while a group is silent.
 _UNEXPLAINED_CAUSES = (*_ORPHAN_CAUSES, "in_backlog")
