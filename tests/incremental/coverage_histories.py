@@ -16,7 +16,7 @@ Row = tuple[int | None, int, str | None]
 
 
 @dataclass(frozen=True)
-class Told:
+class CoverageCase:
     """Offsets at two collections, what was traced in between, and what the row of each side is then.
 
     Attributes:
@@ -45,63 +45,63 @@ class Told:
 KNOWN, SENT = (8, 4, None), (10, 5, None)
 BOTH = {"orders": (10, 20), "ns%orders": (0, 5)}
 TWO_TOPICS = {"orders": (10, 20), "audit": (0, 5)}
-COVERAGE: dict[str, Told] = {
-    "half": Told(SENT, KNOWN),
-    "more_than_all": Told(
+COVERAGE: dict[str, CoverageCase] = {
+    "half": CoverageCase(SENT, KNOWN),
+    "more_than_all": CoverageCase(
         (2, 5, None), (1, 4, None), ends={"orders": (10, 12)}, offsets={"orders": (10, 11)}
     ),
-    "untraced": Told((10, 0, None), (8, 0, None), pubs=0, attempts=0),
-    "recreated": Told(
+    "untraced": CoverageCase((10, 0, None), (8, 0, None), pubs=0, attempts=0),
+    "recreated": CoverageCase(
         *((None, 5, "offsets_reset"), (None, 4, "offsets_reset")),
         ends={"orders": (20, 5)},
         offsets={"orders": (20, 5)},
     ),
-    "set_back": Told(SENT, (None, 4, "offsets_reset"), offsets={"orders": (10, 9)}),
-    "first_commit": Told(SENT, (None, 4, "not_recorded"), offsets={"orders": (None, 18)}),
-    "offset_gone": Told(SENT, (None, 4, "not_recorded"), offsets={"orders": (10, None)}),
-    "by_tag": Told(SENT, (None, 4, "filtered"), subscribed="a"),
-    "by_condition": Told(SENT, (None, 4, "filtered"), subscribed="weight > 3"),
-    "subscription_unknown": Told(SENT, (None, 4, "filtered"), subscribed=None),
-    "at_the_bounds": Told(SENT, KNOWN, at=(HOUR, HOUR + timedelta(hours=1))),
-    "at_the_lag": Told(
+    "set_back": CoverageCase(SENT, (None, 4, "offsets_reset"), offsets={"orders": (10, 9)}),
+    "first_commit": CoverageCase(SENT, (None, 4, "not_recorded"), offsets={"orders": (None, 18)}),
+    "offset_gone": CoverageCase(SENT, (None, 4, "not_recorded"), offsets={"orders": (10, None)}),
+    "by_tag": CoverageCase(SENT, (None, 4, "filtered"), subscribed="a"),
+    "by_condition": CoverageCase(SENT, (None, 4, "filtered"), subscribed="weight > 3"),
+    "subscription_unknown": CoverageCase(SENT, (None, 4, "filtered"), subscribed=None),
+    "at_the_bounds": CoverageCase(SENT, KNOWN, at=(HOUR, HOUR + timedelta(hours=1))),
+    "at_the_lag": CoverageCase(
         *((None, 5, "not_recorded"), (None, 4, "not_recorded")),
         at=(HOUR - timedelta(minutes=15), AFTER),
     ),
-    "within_the_lag": Told(
+    "within_the_lag": CoverageCase(
         *(SENT, KNOWN),
         at=(HOUR - timedelta(minutes=14, seconds=59), HOUR + timedelta(minutes=45, seconds=1)),
     ),
-    "asked_too_early": Told(
+    "asked_too_early": CoverageCase(
         *((None, 5, "not_recorded"), (None, 4, "not_recorded")),
         at=(BEFORE, HOUR + timedelta(minutes=40)),
     ),
-    "asked_too_late": Told(
+    "asked_too_late": CoverageCase(
         *((None, 5, "not_recorded"), (None, 4, "not_recorded")),
         at=(BEFORE, HOUR + timedelta(minutes=61)),
     ),
-    "namespace": Told(
+    "namespace": CoverageCase(
         (15, 5, None), (10, 4, None), ends=BOTH, offsets={"orders": (10, 18), "ns%orders": (0, 2)}
     ),
-    "no_pub": Told(SENT, (8, 7, None), unpublished=3),
-    "no_pub_on_two_topics": Told(
+    "no_pub": CoverageCase(SENT, (8, 7, None), unpublished=3),
+    "no_pub_on_two_topics": CoverageCase(
         *(SENT, (None, 4, "topic_unknown")),
         ends=TWO_TOPICS,
         offsets={"orders": (10, 18), "audit": (0, 5)},
         unpublished=3,
     ),
-    "broadcasts": Told(SENT, (None, 4, "broadcasting"), broadcasting=True),
+    "broadcasts": CoverageCase(SENT, (None, 4, "broadcasting"), broadcasting=True),
     # A delayed message that was published before and begun in the hour, and a transaction that was committed in it; none of a
     # delayed message that was published in it, of one that was rolled back, and of one that was not decided.
-    "arrivals": Told((10, 7, None), (8, 5, None), special=True),
+    "arrivals": CoverageCase((10, 7, None), (8, 5, None), special=True),
 }
 
 
 def coverage_histories(batches: int) -> dict[str, History]:
     """By name; half of the records are in the first batch, and the others in the last."""
-    return {f"coverage_{name}": _history(told, batches) for name, told in COVERAGE.items()}
+    return {f"coverage_{name}": _history(case, batches) for name, case in COVERAGE.items()}
 
 
-def _history(told: Told, batches: int) -> History:
+def _history(case: CoverageCase, batches: int) -> History:
     history = History()
 
     def add(kind: Any, msg_id: str, at: datetime, **columns: Any) -> None:
@@ -110,14 +110,14 @@ def _history(told: Told, batches: int) -> History:
         record = kind(number, msg_id, at, batch) if kind is _begin else kind(number, msg_id, at)
         history.records.append(record | {"change_seq": batch} | columns)
 
-    for number in range(told.pubs):
+    for number in range(case.pubs):
         at = HOUR + timedelta(minutes=10 * number)
         add(_pub, f"m{number}", at)
-        if number < told.attempts:
+        if number < case.attempts:
             add(_begin, f"m{number}", at)
-    for number in range(told.unpublished):
+    for number in range(case.unpublished):
         add(_begin, f"u{number}", HOUR + timedelta(minutes=number))
-    if told.special:
+    if case.special:
         add(_pub, "delayed", HOUR - timedelta(minutes=90), msg_type="delay")
         add(_begin, "delayed", HOUR + timedelta(minutes=20))
         add(_pub, "delayed_more", HOUR + timedelta(minutes=20), msg_type="delay")
@@ -125,11 +125,11 @@ def _history(told: Told, batches: int) -> History:
         for msg_id, state in decisions.items():
             add(_pub, msg_id, HOUR - timedelta(minutes=30), msg_type="half")
             add(_end, msg_id, HOUR + timedelta(minutes=30), transaction_state=state)
-    first, last = told.at
+    first, last = case.at
     for number in range(batches - 1):
-        history.answers.append(_answers(told, first + timedelta(milliseconds=number), 0))
-    history.answers.append(_answers(told, last, 1))
-    history.answers.append(_answers(told, WATERMARK - timedelta(minutes=4), 0))
+        history.answers.append(_answers(case, first + timedelta(milliseconds=number), 0))
+    history.answers.append(_answers(case, last, 1))
+    history.answers.append(_answers(case, WATERMARK - timedelta(minutes=4), 0))
     return history
 
 
@@ -138,16 +138,16 @@ def _end(number: int, msg_id: str, at: datetime) -> dict[str, Any]:
     return _record(number, "EndTransaction", at, 1, layout="end_transaction_13", **sent)
 
 
-def _answers(told: Told, at: datetime, index: int) -> Answers:
-    ends = {topic: both[index] for topic, both in told.ends.items()}
-    committed = {(topic, "stock"): both[index] for topic, both in told.offsets.items()}
+def _answers(case: CoverageCase, at: datetime, index: int) -> Answers:
+    ends = {topic: both[index] for topic, both in case.ends.items()}
+    committed = {(topic, "stock"): both[index] for topic, both in case.offsets.items()}
     offsets = {key: offset for key, offset in committed.items() if offset is not None}
     connected = frozenset({("producer", "never-traced"), ("producer", "idle"), ("consumer", "stock")})
     collection = Collection(
         *(at, frozenset({"stock"}), ends, offsets),
         connected=connected | {("consumer", "silent")} if index else connected,
         tracing=frozenset({("producer", "idle")}),
-        broadcasting=frozenset({"stock"} if told.broadcasting else ()),
+        broadcasting=frozenset({"stock"} if case.broadcasting else ()),
     )
-    topics = {topic for topic in told.ends if told.subscribed}
-    return Answers(collection, {(topic, "stock"): told.subscribed for topic in topics})
+    topics = {topic for topic in case.ends if case.subscribed}
+    return Answers(collection, {(topic, "stock"): case.subscribed for topic in topics})

@@ -406,12 +406,12 @@ def test_the_histories_have_what_the_brokers_decide(defined):
         "untraced_consumer",
         "passed_untraced",
     )
-    told = (
+    expected = (
         *("filter_unknown", "group_deleted", "dead_letter", "retrying", "skipped", "gone", "broadcasting"),
         *("half_uncommitted", "delayed_not_due"),
     )
     assert all(causes[cause] >= 3 for cause in often), causes
-    assert all(causes[cause] >= 1 for cause in told), causes
+    assert all(causes[cause] >= 1 for cause in expected), causes
 
 
 def causes_of(history: History) -> tuple[Rows, Rows]:
@@ -439,11 +439,11 @@ def test_committed_offsets_change_the_cause_of_unconsumed_messages(name):
 @pytest.mark.parametrize("name", COVERAGE)
 def test_what_the_brokers_count_in_an_hour_and_what_is_traced(name):
     """By the definitions; that the models follow is in the tests of all rows."""
-    told = COVERAGE[name]
+    case = COVERAGE[name]
     rows = definitions.tables(inputs_of(coverage_histories(2)[f"coverage_{name}"]))["trace_coverage"]
     for key, expected in (
-        (("producer", "orders", None, HOUR), told.producer),
-        (("consumer", "orders", "stock", HOUR), told.consumer),
+        (("producer", "orders", None, HOUR), case.producer),
+        (("consumer", "orders", "stock", HOUR), case.consumer),
     ):
         row = rows.get(key)
         assert (row and (row["broker_messages"], row["traced"], row["unknown_reason"])) == expected, key

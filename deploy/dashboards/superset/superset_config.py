@@ -38,7 +38,7 @@ ENABLE_PROXY_FIX = False
 SCARF_ANALYTICS = False
 MAPBOX_API_KEY = ""
 APP_NAME = "RocketMQ traces"
-# Charts are drawn once, not 60 times a second while they grow.
+# Charts are drawn once, without animation.
 THEME_DEFAULT = {
     "algorithm": "default",
     "token": {
