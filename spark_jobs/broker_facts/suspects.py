@@ -1,6 +1,7 @@
 """The messages that one collection looks up at the brokers, from the published marts; read without Spark.
 
-A suspect is a message of an expected group that `orphaned_messages` calls an orphan, or that it judges soon.
+A suspect is a message of an expected group that `orphaned_messages` calls an orphan or that it judges soon, or one whose
+delivery `fct_deliveries` calls exhausted, or judges soon.
 """
 
 from __future__ import annotations
@@ -17,8 +18,10 @@ from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.expressions import And, EqualTo, In, Reference
 from pyiceberg.expressions.literals import literal
 
-_ORPHANS, _SENDS = "marts.orphaned_messages", "marts.fct_sends"
+_ORPHANS, _DELIVERIES, _SENDS = "marts.orphaned_messages", "marts.fct_deliveries", "marts.fct_sends"
 _COLUMNS = ("topic", "msg_id", "expected_group", "tags", "published_at", "hour", "store_host")
+# Older releases have these columns, too.
+_OF_DELIVERIES = ("topic", "msg_id", "consumer_group", "published_at")
 # The marts are built about every 5 minutes; what is due until after the next build is looked up before it.
 _SOON = timedelta(minutes=10)
 _FIRST_HOURS = 2
@@ -28,7 +31,7 @@ _MOST_ROWS = 20_000  # of one read
 
 @dataclass(frozen=True)
 class Suspect:
-    """A message of one expected group; `group` is None if no group was expected. Times are UTC."""
+    """A message of one group; `group` is None if no group was expected. `hour` is that of the publication. Times are UTC."""
 
     topic: str
     msg_id: str
@@ -61,28 +64,54 @@ def read_suspects(
     """
     found: list[Suspect] = []
     try:
-        orphans = catalog.load_table(_ORPHANS)
+        orphans, deliveries = catalog.load_table(_ORPHANS), catalog.load_table(_DELIVERIES)
     except NoSuchTableError:  # nothing was published yet
         return found
+    soon = f"next_review_at <= '{(now + _SOON).isoformat()}'"
     # The last hour: its messages are judged soon. It may be ahead where a client's clock is.
     end, read = now + timedelta(hours=1), 0
     step = _FIRST_HOURS
+    oldest = now.replace(minute=0, second=0, microsecond=0) - timedelta(hours=hours)
     while read < hours and len(found) < most * _CANDIDATES_PER_MESSAGE:
         step = min(step, hours - read)
         begin = now.replace(minute=0, second=0, microsecond=0) - timedelta(hours=read + step)
-        rows = orphans.scan(
-            f"cluster = '{cluster}' and hour >= '{begin.isoformat()}' and hour < '{end.isoformat()}' and "
-            f"(is_orphan = true or (cause = 'within_grace' and next_review_at <= '{(now + _SOON).isoformat()}'))",
+        in_hours = f"cluster = '{cluster}' and hour >= '{begin.isoformat()}' and hour < '{end.isoformat()}'"
+        unconsumed = orphans.scan(
+            f"{in_hours} and (is_orphan = true or (cause = 'within_grace' and {soon}))",
             selected_fields=_COLUMNS,
             limit=_MOST_ROWS,
         ).to_arrow()
-        found += [each for each in _suspects(rows) if not is_left_out(each.topic, each.msg_id, each.group)]
+        failed = deliveries.scan(
+            f"{in_hours} and is_broadcast = false and published_at >= '{oldest.isoformat()}' and "
+            f"(outcome = 'exhausted' or (outcome = 'retrying' and {soon}))",
+            selected_fields=_OF_DELIVERIES,
+            limit=_MOST_ROWS,
+        ).to_arrow()
+        suspects = [*_suspects(unconsumed), *_failed(failed)]
+        found += [each for each in suspects if not is_left_out(each.topic, each.msg_id, each.group)]
         end, read, step = begin, read + step, step * 2
     return spread(found, most)
 
 
 def _suspects(rows: pa.Table) -> list[Suspect]:
     return [Suspect(*(row[name] for name in _COLUMNS)) for row in rows.to_pylist() if row["topic"]]
+
+
+def _failed(rows: pa.Table) -> list[Suspect]:
+    """Deliveries have neither tags nor the broker, and the hour of their first attempt."""
+    return [
+        Suspect(
+            row["topic"],
+            row["msg_id"],
+            row["consumer_group"],
+            None,
+            row["published_at"],
+            row["published_at"].replace(minute=0, second=0, microsecond=0),
+            None,
+        )
+        for row in rows.to_pylist()
+        if row["topic"]
+    ]
 
 
 def spread(suspects: Iterable[Suspect], most: int) -> list[Suspect]:

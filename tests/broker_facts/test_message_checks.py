@@ -28,7 +28,7 @@ from spark_jobs.settings import BrokerFacts, Cluster
 from tests.broker_facts import suspected
 from tests.broker_facts.clients import SECONDS
 from tests.broker_facts.conftest import SECRET, World
-from tests.broker_facts.suspected import suspect
+from tests.broker_facts.suspected import failed, suspect
 from tests.broker_facts.test_commits import publish_until
 from tests.java_process import java_process
 from tests.maintenance.files import holding
@@ -420,6 +420,37 @@ def test_which_rows_of_the_marts_are_suspects(world: World, sent):
         of("in-flight", cause="in_flight", next_review_at=due_soon),
     )
     assert {row["consumer_group"] for row in rows} == {"due-soon", "an-orphan"}
+
+
+def test_deliveries_that_are_exhausted_or_soon_are_suspects(world: World, sent):
+    now = datetime.now(UTC)
+    soon, later = now + timedelta(minutes=5), now + timedelta(minutes=30)
+
+    def of(group: str, **row: Any) -> dict[str, Any]:
+        return failed(sent["first"], TOPIC, group, **row)
+
+    rows = [
+        of("gives-up"),
+        of("tries-again", outcome="retrying", next_review_at=soon),
+        of("pauses", outcome="retrying", next_review_at=later),
+        of("reads-all", outcome="succeeded"),
+        of("broadcasts", is_broadcast=True),
+        of("reads-b", published_at=now - timedelta(hours=26)),  # retried until now
+        of("stops", topic=None),
+    ]
+    suspected.publish_deliveries(lake(world.settings), world.cluster.name, rows)
+    first = checked(world)
+    assert states(first) == {"gives-up": "dead_letter", "tries-again": "retrying"}
+    assert {row["msg_id"] for row in first} == {sent["first"]["msg_id"]}
+    again = checked(with_limits(world))
+    assert states(again) == {"tries-again": "retrying"}, "a dead letter stays one"
+
+
+def test_deliveries_and_orphans_share_the_bound(world: World, sent):
+    orphans = [suspect(sent["first"], TOPIC, group) for group in ("reads-all", "pauses")]
+    deliveries = [failed(sent["first"], TOPIC, group) for group in ("gives-up", "tries-again")]
+    suspected.publish_deliveries(lake(world.settings), world.cluster.name, deliveries)
+    assert len(checked(with_limits(world, checked_messages=3), *orphans)) == 3
 
 
 def test_what_cannot_change_is_looked_up_once(world: World, sent):

@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.incremental.cluster import Collection
 from tests.incremental.histories import WATERMARK, Answers, History
-from tests.incremental.offset_histories import _begin, _pub, _record
+from tests.incremental.offset_histories import begin, pub, record
 
 HOUR = WATERMARK - timedelta(hours=4)
 BEFORE, AFTER = HOUR - timedelta(minutes=5), HOUR + timedelta(minutes=57)
@@ -107,23 +107,23 @@ def _history(case: CoverageCase, batches: int) -> History:
     def add(kind: Any, msg_id: str, at: datetime, **columns: Any) -> None:
         number = len(history.records)
         batch = batches if number % 2 else 1
-        record = kind(number, msg_id, at, batch) if kind is _begin else kind(number, msg_id, at)
+        record = kind(number, msg_id, at, batch) if kind is begin else kind(number, msg_id, at)
         history.records.append(record | {"change_seq": batch} | columns)
 
     for number in range(case.pubs):
         at = HOUR + timedelta(minutes=10 * number)
-        add(_pub, f"m{number}", at)
+        add(pub, f"m{number}", at)
         if number < case.attempts:
-            add(_begin, f"m{number}", at)
+            add(begin, f"m{number}", at)
     for number in range(case.unpublished):
-        add(_begin, f"u{number}", HOUR + timedelta(minutes=number))
+        add(begin, f"u{number}", HOUR + timedelta(minutes=number))
     if case.special:
-        add(_pub, "delayed", HOUR - timedelta(minutes=90), msg_type="delay")
-        add(_begin, "delayed", HOUR + timedelta(minutes=20))
-        add(_pub, "delayed_more", HOUR + timedelta(minutes=20), msg_type="delay")
+        add(pub, "delayed", HOUR - timedelta(minutes=90), msg_type="delay")
+        add(begin, "delayed", HOUR + timedelta(minutes=20))
+        add(pub, "delayed_more", HOUR + timedelta(minutes=20), msg_type="delay")
         decisions = {"commit": "COMMIT_MESSAGE", "rollback": "ROLLBACK_MESSAGE", "unknown": "UNKNOW"}
         for msg_id, state in decisions.items():
-            add(_pub, msg_id, HOUR - timedelta(minutes=30), msg_type="half")
+            add(pub, msg_id, HOUR - timedelta(minutes=30), msg_type="half")
             add(_end, msg_id, HOUR + timedelta(minutes=30), transaction_state=state)
     first, last = case.at
     for number in range(batches - 1):
@@ -135,7 +135,7 @@ def _history(case: CoverageCase, batches: int) -> History:
 
 def _end(number: int, msg_id: str, at: datetime) -> dict[str, Any]:
     sent = {"msg_id": msg_id, "topic": "orders", "group_name": "shop", "from_transaction_check": False}
-    return _record(number, "EndTransaction", at, 1, layout="end_transaction_13", **sent)
+    return record(number, "EndTransaction", at, 1, layout="end_transaction_13", **sent)
 
 
 def _answers(case: CoverageCase, at: datetime, index: int) -> Answers:

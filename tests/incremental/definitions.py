@@ -27,7 +27,7 @@ from tests.incremental.cluster import (
     present,
 )
 from tests.incremental.coverage import trace_coverage, untraced_clients
-from tests.incremental.orphans import due_at, expected_groups, orphan_rate, orphans
+from tests.incremental.orphans import due_at, expected_groups, last_check, orphan_rate, orphans
 
 
 def tables(cluster: Cluster) -> dict[str, Rows]:
@@ -309,21 +309,31 @@ def deliveries(cluster: Cluster, sent: Rows, attempted: Rows) -> Rows:
         succeeded_at, ended_by_client = min(successes, default=(None, False))
         last_seen_at = max(at or a["occurred_at"] for a, at in ended)
         limit = 0 if is_broadcast else cluster.limits.max_retry_times
-        given_up_at = last_seen_at + max_delay(cluster) + grace(cluster)
+        publication = published.get(msg_id)
+        said = _look_up(cluster, publication, msg_id, group, of_delivery) if not is_broadcast else None
+        said_at, state = said or (None, None)
+        is_dead, is_waiting = state == "dead_letter", state == "retrying"
+        alive_at = max(last_seen_at, said_at) if is_waiting and said_at else last_seen_at
+        given_up_at = alive_at + max_delay(cluster) + grace(cluster)
+        is_last_retry = number(last) >= limit and not is_waiting
         if any(a["outcome"] in ENDED_WELL for a in of_delivery):
             outcome = "succeeded"
+        elif is_dead:
+            outcome = "exhausted"
         elif last["outcome"] in ("in_flight", "not_returned"):
             outcome = last["outcome"]
-        elif number(last) >= limit or cluster.watermark >= given_up_at:
+        elif is_last_retry or cluster.watermark >= given_up_at:
             outcome = "exhausted"
         else:
             outcome = "retrying"
+        inferred_at = last_seen_at if is_last_retry else given_up_at
+        is_open = last["outcome"] in ("in_flight", "not_returned")
+        proven_at = said_at if is_open or said_at is None else min(said_at, inferred_at)
         decided_at = {
             "succeeded": succeeded_at or last["occurred_at"],
             "not_returned": last["occurred_at"] + consume_timeout(cluster) + grace(cluster),
-            "exhausted": last_seen_at if number(last) >= limit else given_up_at,
+            "exhausted": proven_at if is_dead else inferred_at,
         }
-        publication = published.get(msg_id)
         sent_by_client = publication is not None and publication["hour_source"] == "event_time"
         retries = [a["retry_times"] for a in of_delivery if a["retry_times"] is not None]
         unknown = not first["has_begin"] or number(first) > 0 or first["outcome"] == "in_flight"
@@ -331,6 +341,7 @@ def deliveries(cluster: Cluster, sent: Rows, attempted: Rows) -> Rows:
             "topic": publication["topic"] if publication else None,
             "is_broadcast": is_broadcast,
             "outcome": outcome,
+            "outcome_evidence": None if outcome != "exhausted" else "proven" if is_dead else "inferred",
             "is_first_attempt_success": None if unknown else first["outcome"] == "success",
             "attempts": len(of_delivery),
             "retries": 0 if is_broadcast else max(retries, default=0),
@@ -357,6 +368,16 @@ def deliveries(cluster: Cluster, sent: Rows, attempted: Rows) -> Rows:
             else _unpublished_cause(cluster, msg_id, first["occurred_at"], history_from),
         }
     return found
+
+
+def _look_up(
+    cluster: Cluster, publication: Record | None, msg_id: str, group: str, of_delivery: list[Record]
+) -> tuple[datetime, str] | None:
+    """Time and state of the last look-up of the message for the group; None if an attempt was begun after it."""
+    at, check = last_check(cluster, publication["topic"] if publication else "", msg_id, group)
+    if at is None or check is None or any(attempt["occurred_at"] > at for attempt in of_delivery):
+        return None
+    return at, check.state
 
 
 def _finished_at(attempt: Record) -> datetime | None:

@@ -223,6 +223,17 @@ class _Teller:
             }
             self.record("10.0.0.1:1", ("Pub", sent, pub | more))
             self.unconsumed[more["msg_id"]] = sent
+            if self.one_of([True, False, False]):
+                self.fail(more["msg_id"], sent + self.one_of(WAITS))
+
+    def fail(self, msg_id: str, time: datetime) -> None:
+        """An attempt that returned later, or not at all."""
+        call = {"request_id": f"q{msg_id}", "group_name": "stock"}
+        begin = call | {"msg_id": msg_id, "layout": "sub_before_8", "keys": "dKey"}
+        end = call | {"msg_id": msg_id, "layout": "sub_after_9", "success": False, "context_code": "failed"}
+        self.record("10.0.0.2:1", ("SubBefore", time, begin | {"retry_times": self.one_of([0, 3, 16])}))
+        if self.often():
+            self.record("10.0.0.2:1", ("SubAfter", time + timedelta(seconds=1), end))
 
     def decide(self, producer: str, msg_id: str, sent: datetime) -> None:
         end = {

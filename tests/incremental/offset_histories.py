@@ -199,24 +199,24 @@ def _history(
     history = History()
     messages = {"first": FIRST_ATTEMPT} | {each: PUBLISHED[each] for each in PUBLISHED}
     for msg_id, at in messages.items():
-        history.records.append(_pub(len(history.records), msg_id, at))
-    history.records.append(_begin(len(history.records), "first", FIRST_ATTEMPT, 1))
+        history.records.append(pub(len(history.records), msg_id, at))
+    history.records.append(begin(len(history.records), "first", FIRST_ATTEMPT, 1))
     for batch, attempts in ((1, traced), (batches, traced_late)):
         for at in attempts:
-            history.records.append(_begin(len(history.records), "first", at, batch))
+            history.records.append(begin(len(history.records), "first", at, batch))
     before, after = offsets
     stock, nobody = frozenset({"stock"}), frozenset[str]()
     for number in range(batches - 1):
         at = ASKED + timedelta(minutes=number)
-        history.answers.append(_answers(at, stock, ENDS[0], before, online[0], checks[0]))
+        history.answers.append(answers(at, stock, ENDS[0], before, online[0], checks[0]))
     known = nobody if is_deleted else stock
-    history.answers.append(_answers(ASKED_AGAIN, known, ENDS[1], after, online[1], checks[1]))
+    history.answers.append(answers(ASKED_AGAIN, known, ENDS[1], after, online[1], checks[1]))
     later = WATERMARK - timedelta(minutes=4)
-    history.answers.append(_answers(later, stock, ENDS[1] + 1, ENDS[1], True, checks[0]))
+    history.answers.append(answers(later, stock, ENDS[1] + 1, ENDS[1], True, checks[0]))
     return history
 
 
-def _answers(
+def answers(
     at: datetime, groups: frozenset[str], end: int, offset: int | None, is_online: bool, check: Check | None
 ) -> Answers:
     offsets = {} if offset is None else {("orders", "stock"): offset}
@@ -226,7 +226,7 @@ def _answers(
     return Answers(collection, {("orders", "stock"): "*"})
 
 
-def _record(number: int, record_type: str, at: datetime, batch: int, **columns: Any) -> dict[str, Any]:
+def record(number: int, record_type: str, at: datetime, batch: int, **columns: Any) -> dict[str, Any]:
     return (
         dict.fromkeys(tables.EVENTS.column_names)
         | {
@@ -239,12 +239,12 @@ def _record(number: int, record_type: str, at: datetime, batch: int, **columns: 
     )
 
 
-def _pub(number: int, msg_id: str, at: datetime) -> dict[str, Any]:
+def pub(number: int, msg_id: str, at: datetime) -> dict[str, Any]:
     sent = {"msg_id": msg_id, "offset_msg_id": f"o-{msg_id}", "topic": "orders", "group_name": "shop"}
     sent |= {"msg_type": "normal", "layout": "pub_14", "keys": "", "success": True, "cost_ms": 3.0}
-    return _record(number, "Pub", at, 1, **sent)
+    return record(number, "Pub", at, 1, **sent)
 
 
-def _begin(number: int, msg_id: str, at: datetime, batch: int) -> dict[str, Any]:
+def begin(number: int, msg_id: str, at: datetime, batch: int) -> dict[str, Any]:
     call = {"msg_id": msg_id, "request_id": f"q{number}", "group_name": "stock", "retry_times": 0}
-    return _record(number, "SubBefore", at, batch, layout="sub_before_8", keys="dKey", **call)
+    return record(number, "SubBefore", at, batch, layout="sub_before_8", keys="dKey", **call)

@@ -82,7 +82,7 @@ def orphans(
         state = decision(ends.get(msg_id)) or ("unknown" if message["msg_type"] == "half" else None)
         begun = outcomes["in_flight"] + outcomes["not_returned"]
         due, is_proven = message["due_at"], False
-        at, check = _last_check(cluster, topic, msg_id, group)
+        at, check = last_check(cluster, topic, msg_id, group)
         said = _look_up(cluster, message, group, at, check, begun)
         broker_due = check.due_at if check and check.state == "not_delivered" else None
         deliverable = max(due, broker_due) if broker_due else due
@@ -198,7 +198,7 @@ def _is_trace_incomplete(attempted: Rows, message: Record, group: str | None) ->
     )
 
 
-def _last_check(
+def last_check(
     cluster: Cluster, topic: str, msg_id: str, group: str | None
 ) -> tuple[datetime | None, Check | None]:
     """The last look-up of the message for the group that was answered, and its time."""

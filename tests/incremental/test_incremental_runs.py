@@ -36,6 +36,7 @@ from tests.dbt.story import DAY, record_gap, whole_day
 from tests.incremental import definitions
 from tests.incremental.cluster import EPOCH, Cluster, Rows, Subscription, name
 from tests.incremental.coverage_histories import COVERAGE, HOUR, coverage_histories
+from tests.incremental.delivery_histories import OUTCOMES_BY_LOOK_UP, delivery_histories
 from tests.incremental.histories import GROUPS, WATERMARK, Answers, History, drawn
 from tests.incremental.offset_histories import (
     CAUSES_BY_LOOK_UP,
@@ -304,6 +305,7 @@ def built(empty_lake, catalog, settings, state) -> Built:
     spark = empty_lake
     of_hypothesis = {f"h{n:04}": history for n, history in enumerate(drawn(HISTORIES, BATCHES, SEED))}
     histories = of_hypothesis | offset_histories(BATCHES) | coverage_histories(BATCHES)
+    histories |= delivery_histories(BATCHES)
     complete_to = None
     for number, story in enumerate(dealt(whole_day().rows, SEED), start=1):
         save_facts(settings, histories, number - 1, complete_to)
@@ -414,15 +416,15 @@ def test_the_histories_have_what_the_brokers_decide(defined):
     assert all(causes[cause] >= 1 for cause in expected), causes
 
 
-def causes_of(history: History) -> tuple[Rows, Rows]:
-    """The orphans of a history by the definitions, at the first watermark and at the last."""
+def tables_of(history: History, table: str) -> tuple[Rows, Rows]:
+    """A table of a history by the definitions, at the first watermark and at the last."""
     first = Cluster(
         [record for record in history.records if record["change_seq"] == 1],
         WATERMARK - timedelta(seconds=DAY / 2),
         subscriptions=[Subscription("orders", "stock", (), False, history.answers[0].collection.at, None)],
         collections=[history.answers[0].collection],
     )
-    before, after = (definitions.tables(each)["orphaned_messages"] for each in (first, inputs_of(history)))
+    before, after = (definitions.tables(each)[table] for each in (first, inputs_of(history)))
     return before, after
 
 
@@ -430,7 +432,7 @@ def causes_of(history: History) -> tuple[Rows, Rows]:
 def test_committed_offsets_change_the_cause_of_unconsumed_messages(name):
     """By the definitions. That the models follow is in the tests of all rows."""
     *_, expected = CAUSES_BY_OFFSETS[name]
-    orphans = causes_of(offset_histories(2)[name])
+    orphans = tables_of(offset_histories(2)[name], "orphaned_messages")
     for msg_id, (cause_before, cause_after) in expected.items():
         of_both = (rows["orders", msg_id, "stock"] for rows in orphans)
         assert [(row["cause"], row["evidence"]) for row in of_both] == [cause_before, cause_after], msg_id
@@ -453,10 +455,19 @@ def test_what_the_brokers_count_in_an_hour_and_what_is_traced(name):
 def test_a_look_up_decides_on_the_cause_of_its_message(name):
     """By the definitions, as above."""
     expected = CAUSES_BY_LOOK_UP[name]
-    of_both = (
-        rows["orders", "before_both", "stock"] for rows in causes_of(offset_histories(2)[f"look_up_{name}"])
-    )
+    history = offset_histories(2)[f"look_up_{name}"]
+    of_both = (rows["orders", "before_both", "stock"] for rows in tables_of(history, "orphaned_messages"))
     assert [(row["cause"], row["evidence"]) for row in of_both] == [expected.before, expected.after]
+
+
+@pytest.mark.parametrize("name", OUTCOMES_BY_LOOK_UP)
+def test_a_look_up_decides_on_the_outcome_of_a_failed_delivery(name):
+    """By the definitions, as above."""
+    told = OUTCOMES_BY_LOOK_UP[name]
+    history = delivery_histories(2)[f"delivery_{name}"]
+    of_both = (rows.get(("failed", "stock", None)) for rows in tables_of(history, "fct_deliveries"))
+    outcomes = [row and (row["outcome"], row["outcome_evidence"]) for row in of_both]
+    assert outcomes == [told.before, told.after]
 
 
 @pytest.mark.parametrize("table", KEYS)

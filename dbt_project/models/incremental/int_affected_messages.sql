@@ -115,6 +115,23 @@ from {{ working_table('int_changed_messages') }}
       and orphaned.msg_id = changes.msg_id
       and orphaned.expected_group = changes.consumer_group
   where orphaned.hour >= timestamp '{{ kinds['check'] }}' and {{ is_retained('orphaned.hour') }}
+  union
+  -- The clock of a consumer may be behind by the limit from which a time is suspect.
+  select
+    deliveries.cluster as message_cluster,
+    deliveries.msg_id as message_key
+  from {{ published('fct_deliveries') }} as deliveries
+  inner join {{ working_table('int_context_changes') }} as changes
+    on
+      changes.kind = 'check'
+      and deliveries.cluster = changes.cluster
+      and deliveries.topic = changes.topic
+      and deliveries.msg_id = changes.msg_id
+      and deliveries.consumer_group = changes.consumer_group
+  where
+    deliveries.hour >= timestamp '{{ kinds['check'] }}' - interval '7' day
+    and deliveries.outcome != 'succeeded'
+    and {{ is_retained('deliveries.hour') }} and {{ is_retained('deliveries.published_at') }}
 {% endif %}
 {% if 'incomplete' in kinds %}
   union

@@ -60,6 +60,7 @@ aggregated as (
       )
     ) as first_attempt,
     max(struct(attempt_order as retry_times, occurred_at, request_id, outcome)) as last_attempt,
+    max(occurred_at) as last_begun_at,
     max(coalesce(finished_at, occurred_at)) as last_seen_at,
     min(struct(finished_at, is_client_time)) filter (
       where outcome in ('success', 'timeout') and finished_at is not null
@@ -91,7 +92,9 @@ enriched as (
     history.history_from,
     case when aggregated.is_broadcast then 0 else coalesce(limits.max_retry_times, {{ max_retry_times() }}) end
       as max_retry_times,
-    aggregated.last_seen_at + {{ limit(['max_delay', 'grace']) }} as given_up_at
+    checks.checked_at,
+    checks.state = 'dead_letter' as is_dead_letter,
+    checks.state = 'retrying' as is_waiting
   from aggregated
   left join {{ ref('int_affected_publications') }} as publications
     on aggregated.cluster = publications.cluster and aggregated.msg_id = publications.msg_id
@@ -101,6 +104,23 @@ enriched as (
     on aggregated.cluster = history.cluster
   left join {{ ref('group_retry_limits') }} as limits
     on aggregated.cluster = limits.cluster and aggregated.consumer_group = limits.consumer_group
+  -- An attempt that came later corrects a look-up.
+  left join {{ ref('int_message_checks') }} as checks
+    on
+      aggregated.cluster = checks.cluster
+      and publications.topic = checks.topic
+      and aggregated.msg_id = checks.msg_id
+      and aggregated.consumer_group = checks.consumer_group
+      and aggregated.last_begun_at <= checks.checked_at
+      and not aggregated.is_broadcast
+),
+
+limited as (
+  select
+    *,
+    last_attempt.retry_times >= max_retry_times and not coalesce(is_waiting, false) as is_last_retry,
+    greatest(last_seen_at, case when is_waiting then checked_at end) + {{ limit(['max_delay', 'grace']) }} as given_up_at
+  from enriched
 ),
 
 classified as (
@@ -108,11 +128,12 @@ classified as (
     *,
     case
       when successes > 0 then 'succeeded'
+      when is_dead_letter then 'exhausted'
       when last_attempt.outcome in ('in_flight', 'not_returned') then last_attempt.outcome
-      when last_attempt.retry_times >= max_retry_times or watermark >= given_up_at then 'exhausted'
+      when is_last_retry or watermark >= given_up_at then 'exhausted'
       else 'retrying'
     end as outcome
-  from enriched
+  from limited
 )
 
 select
@@ -123,6 +144,7 @@ select
   topic,
   is_broadcast,
   outcome,
+  case when outcome = 'exhausted' then case when is_dead_letter then 'proven' else 'inferred' end end as outcome_evidence,
   case
     when not first_attempt.has_begin or first_attempt.retry_times > 0 or first_attempt.outcome = 'in_flight' then null
     else first_attempt.outcome = 'success'
@@ -148,7 +170,16 @@ select
   case outcome
     when 'succeeded' then coalesce(first_success.finished_at, last_attempt.occurred_at)
     when 'not_returned' then last_attempt.occurred_at + {{ limit(['consume_timeout', 'grace']) }}
-    when 'exhausted' then case when last_attempt.retry_times >= max_retry_times then last_seen_at else given_up_at end
+    when 'exhausted'
+      then
+        least(
+          case when is_dead_letter then checked_at end,
+          case
+            when last_attempt.outcome in ('in_flight', 'not_returned') then null
+            when is_last_retry then last_seen_at
+            else given_up_at
+          end
+        )
   end as decided_at,
   first_attempt.hour,
   first_attempt.hour_source,
