@@ -436,7 +436,7 @@ def test_deliveries_that_are_exhausted_or_soon_are_suspects(world: World, sent):
         of("reads-all", outcome="succeeded"),
         of("broadcasts", is_broadcast=True),
         of("reads-b", published_at=now - timedelta(hours=26)),  # retried until now
-        of("stops", topic=None),
+        {**of("stops"), "topic": None},
     ]
     suspected.publish_deliveries(lake(world.settings), world.cluster.name, rows)
     first = checked(world)
