@@ -80,7 +80,9 @@ def test_a_million_entries_in_one_group_need_little_memory(connection):
     """A week of hours of 200 topics with 30 buckets each; DuckDB raises an error above the limit of the connection."""
     found = connection.execute("""
         with hours as (
-          select stored(map_from_entries(list_transform(range(30), lambda i: {'k': (7 * i)::integer, 'v': 1::bigint}))) as histogram
+          select stored(
+            map_from_entries(list_transform(range(30), lambda i: {'k': (7 * i)::integer, 'v': 1::bigint}))
+          ) as histogram
           from range(33600)
         )
         select percentile_ms(histogram, 1e6::double, 0.5), percentile_ms(histogram, 1e6::double, 0.99) from hours
