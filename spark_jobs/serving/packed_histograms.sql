@@ -2,27 +2,18 @@
 -- has no aggregate function that adds up maps. A packed histogram has the packed entries of the map, and for each of 16 ranges of
 -- buckets the number of cases up to its end: sums of these numbers say which range has a percentile, so only its entries are read.
 
--- The first bucket of a range. Ranges are as wide as in the view send_latency_distribution: a power of two to the next, in ms; the
--- last one has no end.
-create or replace macro first_bucket(number) as
-  case
-    when number < 1 then 0
-    when number < 9 then 1 << (number - 1)
-    when number < 16 then (number - 7) << 7
-    else 8192
-  end;
+-- The first buckets after each range. Ranges are as wide as in the view send_latency_distribution: a power of two to the next, in ms;
+-- no bucket is after the last one.
+create or replace macro range_ends() as [1, 2, 4, 8, 16, 32, 64, 128, 256, 384, 512, 640, 768, 896, 1024, 8192];
 
 create or replace macro pack_histogram(histogram) as
   case
     when histogram is not null then struct_pack(
       entries := pack_entries(map_entries(histogram)),
       up_to := list_transform(
-        range(1, 17),
-        lambda next: coalesce(
-          list_sum(
-            list_transform(map_entries(histogram), lambda entry: case when entry.key < first_bucket(next) then entry.value end)
-          ),
-          0
+        range_ends(),
+        lambda before: coalesce(
+          list_sum(list_transform(map_entries(histogram), lambda entry: case when entry.key < before then entry.value end)), 0
         )::bigint
       )::bigint[16]
     ) end;
@@ -58,8 +49,8 @@ create or replace macro percentile_ms(histogram, max_ms, p) as
             ),
             lambda s: struct_pack(
               rank := (s.rank - coalesce(s.up_to[s.range], 0))::bigint,
-              low := first_bucket(s.range),
-              high := first_bucket(s.range + 1)
+              low := coalesce(range_ends()[s.range], 0),
+              high := range_ends()[s.range + 1]
             )
           ),
           lambda s: s.low + bucket_of_rank(
