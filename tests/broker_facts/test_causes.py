@@ -207,8 +207,8 @@ class Warehouse:
             inputs = replace(
                 inputs, watermarks=dict.fromkeys(inputs.watermarks, int(as_of.timestamp() * 1000))
             )
-        done = build_and_publish(self.spark, self.catalog, inputs, self.state)
-        assert done.passed, (done.error, done.failures)
+        built = build_and_publish(self.spark, self.catalog, inputs, self.state)
+        assert built.passed, (built.error, built.failures)
 
 
 def traffic(java, broker: Sandbox, warehouse: Warehouse) -> dict[str, str]:
