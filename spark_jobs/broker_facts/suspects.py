@@ -1,6 +1,7 @@
 """The messages that one collection looks up at the brokers, from the published marts; read without Spark.
 
-A suspect is a message of an expected group that `orphaned_messages` calls an orphan, or that it judges soon.
+A suspect is a message of an expected group that `orphaned_messages` calls an orphan, or that it judges soon. After them come
+those of clients that seem to write no trace: only the broker knows whether they consumed them.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.expressions import And, EqualTo, In, Reference
 from pyiceberg.expressions.literals import literal
+from pyiceberg.table import Table
 
 _ORPHANS, _SENDS = "marts.orphaned_messages", "marts.fct_sends"
 _COLUMNS = ("topic", "msg_id", "expected_group", "tags", "published_at", "hour", "store_host")
@@ -47,9 +49,7 @@ def read_suspects(
     most: int,
     is_left_out: Callable[[str, str, str | None], bool],
 ) -> list[Suspect]:
-    """The suspects to look up: newest first, spread over topic, group and tag.
-
-    The hours of the mart are read from the newest on, until there are enough, so that few files are opened.
+    """The suspects to look up: orphans first, newest first, spread over topic, group and tag.
 
     Args:
         catalog: of the lake.
@@ -59,26 +59,44 @@ def read_suspects(
         most: the greatest number of suspects.
         is_left_out: whether a topic, message id and group are not looked up now.
     """
-    found: list[Suspect] = []
     try:
-        orphans = catalog.load_table(_ORPHANS)
+        mart = catalog.load_table(_ORPHANS)
     except NoSuchTableError:  # nothing was published yet
-        return found
+        return []
+    soon = f"(cause = 'within_grace' and next_review_at <= '{(now + _SOON).isoformat()}')"
+    found: list[Suspect] = []
+    for which in (f"(is_orphan = true or {soon})", "cause = 'untraced_consumer'"):
+        if (left := most - len(found)) > 0:
+            found += spread(_read(mart, cluster, which, now, hours, left, is_left_out), left)
+    return found
+
+
+def _read(
+    mart: Table,
+    cluster: str,
+    which: str,
+    now: datetime,
+    hours: int,
+    most: int,
+    is_left_out: Callable[[str, str, str | None], bool],
+) -> list[Suspect]:
+    """Candidates: the hours of the mart are read from the newest on, until there are enough, so that few files are opened."""
+    found: list[Suspect] = []
     # The last hour: its messages are judged soon. It may be ahead where a client's clock is.
     end, read = now + timedelta(hours=1), 0
     step = _FIRST_HOURS
     while read < hours and len(found) < most * _CANDIDATES_PER_MESSAGE:
         step = min(step, hours - read)
         begin = now.replace(minute=0, second=0, microsecond=0) - timedelta(hours=read + step)
-        rows = orphans.scan(
+        rows = mart.scan(
             f"cluster = '{cluster}' and hour >= '{begin.isoformat()}' and hour < '{end.isoformat()}' and "
-            f"(is_orphan = true or (cause = 'within_grace' and next_review_at <= '{(now + _SOON).isoformat()}'))",
+            f"{which}",
             selected_fields=_COLUMNS,
             limit=_MOST_ROWS,
         ).to_arrow()
         found += [each for each in _suspects(rows) if not is_left_out(each.topic, each.msg_id, each.group)]
         end, read, step = begin, read + step, step * 2
-    return spread(found, most)
+    return found
 
 
 def _suspects(rows: pa.Table) -> list[Suspect]:

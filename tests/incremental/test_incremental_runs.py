@@ -225,6 +225,7 @@ def check_rows(answers: Answers) -> list[dict[str, Any]]:
             "checked_at": answers.collection.at.replace(tzinfo=UTC),
             "is_stored": check.is_stored,
             "held_as": check.held_as,
+            "is_of_batch": check.is_of_batch,
             "due_at": check.due_at and check.due_at.replace(tzinfo=UTC),
             "queue_id": None if check.queue_offset is None else 0,
             "queue_offset": check.queue_offset,
