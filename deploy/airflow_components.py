@@ -21,10 +21,13 @@ USER = "admin"
 PASSWORDS = "passwords.json"  # below Airflow's home
 # Maximum age of a heartbeat, seconds; Airflow's own thresholds are the same.
 BEAT_SECONDS = 30
-# A running task retries its requests for minutes while the api-server restarts.
-API_RETRIES = {
+TASKS = {
+    # A running task retries its requests for minutes while the api-server restarts.
     "AIRFLOW__WORKERS__EXECUTION_API_RETRIES": "10",
     "AIRFLOW__WORKERS__EXECUTION_API_RETRY_WAIT_MAX": "30",
+    # Its callbacks run after it has succeeded. Airflow ends them after 20 s, which a busy machine exceeds: the alert of an
+    # earlier failure would stay open.
+    "AIRFLOW__CORE__TASK_SUCCESS_OVERTIME": "300",
 }
 
 
@@ -142,7 +145,7 @@ def components(environment: Mapping[str, str], port: int) -> tuple[str, dict[str
         "AIRFLOW__SCHEDULER__SCHEDULER_HEARTBEAT_SEC": "2",
         # A file that has changed is parsed at once; parsing one takes seconds of CPU.
         "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "3600",
-        **API_RETRIES,
+        **TASKS,
     }
     api_server = ("--host", "127.0.0.1", "--port", str(port), "--workers", "1")
     return (

@@ -92,8 +92,9 @@ def write(file: Path) -> dict[str, int]:
             ]
             zero = [f"0 as {name}" for name, kind, *_ in columns if kind == "BIGINT" and name not in given]
             selected = ", ".join([*(name for name in grid if name not in given), *zero, expressions])
+            packed = "replace (pack_histogram(histogram) as histogram)" if "histogram" in given else ""
             counts[mart] = connection.execute(
-                f"insert into marts.{mart} by name select {selected} from grid"
+                f"insert into marts.{mart} by name select * {packed} from (select {selected} from grid)"
             ).fetchall()[0][0]
         connection.execute(_OTHERS)
         connection.execute("checkpoint")

@@ -41,7 +41,7 @@ _TYPES = {
     "boolean": "BOOLEAN",
     "timestamp": "TIMESTAMP",
     "date": "DATE",
-    "map<int,bigint>": "MAP(INTEGER, BIGINT)",
+    "map<int,bigint>": "STRUCT(entries BIGINT[], up_to BIGINT[16])",
     "array<string>": "VARCHAR[]",
 }
 

@@ -60,6 +60,7 @@ def create_tables(connection: duckdb.DuckDBPyConnection) -> None:
             columns = ", ".join(f'"{c.name}" {c.type}' for c in of.columns if c.name not in WITHOUT)
             connection.execute(f"create table {schema}.{table} ({columns})")
     connection.execute(build.FUNCTIONS.read_text())
+    connection.execute(build.PACKED_HISTOGRAMS.read_text())
     connection.execute(build.VIEWS.read_text())
 
 

@@ -172,7 +172,7 @@ def _row(
     if group is not None and broker is not None and message is not None:
         of_group = facts.group(broker, group, message.real_topic)
         is_held = None if delivered is None and found.unknown else delivered is None
-        state = state_of(message, is_held, of_group, copies)
+        state = state_of(message, is_held, of_group, copies, found.recall is not None)
         unknown = unknown or facts.unknown_reason(broker, of_group)
     return {
         "broker": broker,
@@ -183,6 +183,7 @@ def _row(
         "is_stored": None if message is None and found.unknown else message is not None,
         "held_as": found.held.held_as if found.held and delivered is None and not found.unknown else None,
         "tags": message and message.tags,
+        "is_of_batch": _is_of_batch(found, broker, facts),
         "due_at": _due_at(found, broker, facts),
         "queue_id": delivered and delivered.queue_id,
         "queue_offset": delivered and delivered.queue_offset,
@@ -191,6 +192,13 @@ def _row(
         "consumer_offset": of_group and delivered and of_group.offset_of(delivered),
         "unknown_reason": unknown,
     }
+
+
+def _is_of_batch(found: LookedUp, broker: str | None, facts: KnownFacts) -> bool | None:
+    """Whether the message was sent in a batch: a broker of 5.x writes its region into every other message."""
+    if found.delivered is None or broker is None or not facts.writes_region(broker):
+        return None
+    return found.delivered.region is None
 
 
 def _due_at(found: LookedUp, broker: str | None, facts: KnownFacts) -> datetime | None:

@@ -14,6 +14,7 @@ from spark_jobs.broker_facts.requests import (
     GET_ALL_CONSUMER_OFFSET,
     GET_ALL_SUBSCRIPTIONGROUP_CONFIG,
     GET_CONSUMER_CONNECTION_LIST,
+    V5_0_0,
     Status,
 )
 from spark_jobs.lake.tables import BROKERS, CONSUMERS, GROUP_OFFSETS, TOPICS
@@ -134,6 +135,10 @@ class KnownFacts:
 
     def delay_levels(self, broker: str) -> str | None:
         return (self._brokers.get(broker) or {}).get("delay_levels")
+
+    def writes_region(self, broker: str) -> bool:
+        """Whether the broker writes its region into every message that is not of a batch; false if that is unknown."""
+        return ((self._observations.get(broker) or {}).get("version") or 0) >= V5_0_0
 
     def is_indexed(self, broker: str) -> bool:
         """Whether the broker can find messages by key; if its settings are unknown, it is taken to."""

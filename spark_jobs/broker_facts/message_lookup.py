@@ -21,6 +21,7 @@ from spark_jobs.broker_facts.requests import Request, Status
 from spark_jobs.broker_facts.stored_messages import (
     HOLDING_TOPICS,
     SCHEDULE_TOPIC,
+    TIMER_TOPIC,
     StoredMessage,
     stored_messages,
 )
@@ -48,11 +49,13 @@ class LookedUp:
     Attributes:
         delivered: in its own topic; None if it is not there, or that is unknown.
         held: the copy in a system topic, which stays there after the delivery until it expires.
+        recall: of a timer message that was not delivered: its producer took it back.
         unknown: why an answer is missing; None if there are all.
     """
 
     delivered: StoredMessage | None = None
     held: StoredMessage | None = None
+    recall: StoredMessage | None = None
     unknown: str | None = None
 
     @property
@@ -93,6 +96,15 @@ class MessageLookup:
         )
         no_id = [each for each, known in found.items() if each.physical_offset is None and not known.message]
         self._by_key(found, [(each, topic) for each in no_id for topic in HOLDING_TOPICS])
+        timers = [
+            each
+            for each, known in found.items()
+            if known.delivered is None and known.held and known.held.topic == TIMER_TOPIC
+        ]
+        self._by_key(
+            found,
+            [(each, TIMER_TOPIC) for each in timers if found[each].recall is None and each not in no_id],
+        )
         return found
 
     def copies(
@@ -156,11 +168,13 @@ class MessageLookup:
         ).items():
             known = found[each]
             known.unknown = unknown or known.unknown
-            of_topic = [
+            of_key = [
                 message
                 for message in _of(each, messages)
                 if without_prefixes(message.real_topic) == each.topic
             ]
+            of_topic = [message for message in of_key if not message.is_recall]
+            known.recall = known.recall or next((message for message in of_key if message.is_recall), None)
             if of_topic and topic in HOLDING_TOPICS:
                 known.held = known.held or of_topic[-1]
             elif of_topic:

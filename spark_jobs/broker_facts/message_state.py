@@ -13,6 +13,7 @@ from spark_jobs.broker_facts.stored_messages import StoredMessage
 class State(StrEnum):
     """The first that applies."""
 
+    RECALLED = "recalled"
     BROADCASTING = "broadcasting"
     FILTERED = "filtered"
     NOT_DELIVERED = "not_delivered"
@@ -27,7 +28,14 @@ class State(StrEnum):
 
 # A later look-up would tell the same.
 FINAL = frozenset(
-    {State.BROADCASTING, State.FILTERED, State.DEAD_LETTER, State.CONSUMED, State.CONSUMED_OR_FILTERED}
+    {
+        State.RECALLED,
+        State.BROADCASTING,
+        State.FILTERED,
+        State.DEAD_LETTER,
+        State.CONSUMED,
+        State.CONSUMED_OR_FILTERED,
+    }
 )
 
 
@@ -94,7 +102,11 @@ def is_in_retry(group: GroupFacts, copies: Copies) -> bool:
 
 
 def state_of(
-    message: StoredMessage | None, is_held: bool | None, group: GroupFacts, copies: Copies = NO_COPIES
+    message: StoredMessage | None,
+    is_held: bool | None,
+    group: GroupFacts,
+    copies: Copies = NO_COPIES,
+    is_recalled: bool = False,
 ) -> State:
     """Judge a message for a group.
 
@@ -103,9 +115,12 @@ def state_of(
         is_held: the broker has not delivered it to its topic; None if that is unknown.
         group: what the broker of the message says of the group.
         copies: empty where the group has not passed the message.
+        is_recalled: the broker holds a recall of it, too.
     """
     if message is None:
         return State.UNKNOWN
+    if is_held and is_recalled:
+        return State.RECALLED
     if group.message_model == "BROADCASTING":
         return State.BROADCASTING
     included = includes(group.subscription, message.tags)

@@ -29,6 +29,7 @@ CONSUMER_NOT_ONLINE = 206
 
 # Ordinals of MQVersion. A broker before 4.9.1 does not answer an unknown code at all, so the client must know.
 V4_9_4 = 401
+V5_0_0 = 413
 
 
 class Status(StrEnum):

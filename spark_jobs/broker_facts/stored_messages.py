@@ -10,10 +10,11 @@ from spark_jobs.rocketmq.errors import MalformedMessageError
 from spark_jobs.rocketmq.message import Message, scan_messages
 
 SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
+TIMER_TOPIC = "rmq_sys_wheel_timer"
 # The topics in which a broker holds messages until they are due or committed, and why.
 HOLDING_TOPICS = {
     SCHEDULE_TOPIC: "delay",
-    "rmq_sys_wheel_timer": "timer",
+    TIMER_TOPIC: "timer",
     "RMQ_SYS_TRANS_HALF_TOPIC": "transaction",
 }
 _RECALL_TAG = "_RECALL_TAG_"
@@ -36,6 +37,7 @@ class StoredMessage:
         delay_level: None if it has none.
         timer_at: when the timer delivers it, UTC; None without a timer.
         reconsume_times: how often it was retried.
+        region: that of the broker which stored it (`MSG_REGION`); a message of a batch has none.
     """
 
     topic: str
@@ -49,6 +51,12 @@ class StoredMessage:
     delay_level: int | None
     timer_at: datetime | None
     reconsume_times: int
+    region: str | None = None
+
+    @property
+    def is_recall(self) -> bool:
+        """Whether it is no message but the recall of the timer message that has its unique key."""
+        return self.topic == TIMER_TOPIC and self.tags == _RECALL_TAG
 
     @property
     def held_as(self) -> str | None:
@@ -57,16 +65,15 @@ class StoredMessage:
 
 
 def stored_messages(body: bytes) -> list[StoredMessage]:
-    """The messages in an answer of VIEW_MESSAGE_BY_ID or QUERY_MESSAGE; recalls of timer messages are left out.
+    """The messages in an answer of VIEW_MESSAGE_BY_ID or QUERY_MESSAGE.
 
     Raises:
         ValueError: the answer has another shape; the text does not contain it.
     """
     try:
-        found = [_kept(message) for message in scan_messages(body)]
+        return [_kept(message) for message in scan_messages(body)]
     except (MalformedMessageError, ValueError, OverflowError, OSError) as error:
         raise ValueError(f"stored_messages: the answer has another shape ({type(error).__name__})") from None
-    return [message for message in found if message.tags != _RECALL_TAG]
 
 
 def _kept(message: Message) -> StoredMessage:
@@ -85,6 +92,7 @@ def _kept(message: Message) -> StoredMessage:
         delay_level=_whole(named.get("DELAY")),
         timer_at=None if timer_ms is None else datetime.fromtimestamp(timer_ms / 1000, UTC),
         reconsume_times=message.reconsume_times,
+        region=named.get("MSG_REGION"),
     )
 
 

@@ -1,15 +1,17 @@
 """The messages that one collection looks up at the brokers, from the published marts; read without Spark.
 
 A suspect is a message of an expected group that `orphaned_messages` calls an orphan or that it judges soon, or one whose
-delivery `fct_deliveries` calls exhausted, or judges soon.
+delivery `fct_deliveries` calls exhausted, or judges soon. After them come those of clients that seem to write no trace: only the
+broker knows whether they consumed them.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -17,6 +19,7 @@ from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.expressions import And, EqualTo, In, Reference
 from pyiceberg.expressions.literals import literal
+from pyiceberg.table import Table
 
 _ORPHANS, _DELIVERIES, _SENDS = "marts.orphaned_messages", "marts.fct_deliveries", "marts.fct_sends"
 _COLUMNS = ("topic", "msg_id", "expected_group", "tags", "published_at", "hour", "store_host")
@@ -50,9 +53,7 @@ def read_suspects(
     most: int,
     is_left_out: Callable[[str, str, str | None], bool],
 ) -> list[Suspect]:
-    """The suspects to look up: newest first, spread over topic, group and tag.
-
-    The hours of the mart are read from the newest on, until there are enough, so that few files are opened.
+    """The suspects to look up: orphans first, newest first, spread over topic, group and tag.
 
     Args:
         catalog: of the lake.
@@ -62,35 +63,57 @@ def read_suspects(
         most: the greatest number of suspects.
         is_left_out: whether a topic, message id and group are not looked up now.
     """
-    found: list[Suspect] = []
     try:
         orphans, deliveries = catalog.load_table(_ORPHANS), catalog.load_table(_DELIVERIES)
     except NoSuchTableError:  # nothing was published yet
-        return found
+        return []
     soon = f"next_review_at <= '{(now + _SOON).isoformat()}'"
-    # The last hour: its messages are judged soon. It may be ahead where a client's clock is.
-    end, read = now + timedelta(hours=1), 0
-    step = _FIRST_HOURS
-    oldest = now.replace(minute=0, second=0, microsecond=0) - timedelta(hours=hours)
-    while read < hours and len(found) < most * _CANDIDATES_PER_MESSAGE:
+    this_hour = now.replace(minute=0, second=0, microsecond=0)
+    oldest = this_hour - timedelta(hours=hours)
+
+    def unconsumed(in_hours: str, which: str) -> list[Suspect]:
+        return _suspects(_rows(orphans, f"{in_hours} and {which}", _COLUMNS))
+
+    def judged(in_hours: str) -> list[Suspect]:
+        failed = f"(outcome = 'exhausted' or (outcome = 'retrying' and {soon}))"
+        of_group = f"is_broadcast = false and published_at >= '{oldest.isoformat()}'"
+        return [
+            *unconsumed(in_hours, f"(is_orphan = true or (cause = 'within_grace' and {soon}))"),
+            *_failed(_rows(deliveries, f"{in_hours} and {of_group} and {failed}", _OF_DELIVERIES)),
+        ]
+
+    found: list[Suspect] = []
+    for read in (judged, partial(unconsumed, which="cause = 'untraced_consumer'")):
+        left, candidates = most - len(found), list[Suspect]()
+        for begin, end in _periods(now, hours):
+            if len(candidates) >= left * _CANDIDATES_PER_MESSAGE:
+                break
+            in_hours = (
+                f"cluster = '{cluster}' and hour >= '{begin.isoformat()}' and hour < '{end.isoformat()}'"
+            )
+            candidates += [
+                each for each in read(in_hours) if not is_left_out(each.topic, each.msg_id, each.group)
+            ]
+        found += spread(candidates, left)
+    return found
+
+
+def _periods(now: datetime, hours: int) -> Iterator[tuple[datetime, datetime]]:
+    """So many hours back, the newest period first, each twice as long as the one before.
+
+    The first ends an hour from now: its messages are judged soon. It may be ahead where a client's clock is.
+    """
+    this_hour = now.replace(minute=0, second=0, microsecond=0)
+    end, read, step = now + timedelta(hours=1), 0, _FIRST_HOURS
+    while read < hours:
         step = min(step, hours - read)
-        begin = now.replace(minute=0, second=0, microsecond=0) - timedelta(hours=read + step)
-        in_hours = f"cluster = '{cluster}' and hour >= '{begin.isoformat()}' and hour < '{end.isoformat()}'"
-        unconsumed = orphans.scan(
-            f"{in_hours} and (is_orphan = true or (cause = 'within_grace' and {soon}))",
-            selected_fields=_COLUMNS,
-            limit=_MOST_ROWS,
-        ).to_arrow()
-        failed = deliveries.scan(
-            f"{in_hours} and is_broadcast = false and published_at >= '{oldest.isoformat()}' and "
-            f"(outcome = 'exhausted' or (outcome = 'retrying' and {soon}))",
-            selected_fields=_OF_DELIVERIES,
-            limit=_MOST_ROWS,
-        ).to_arrow()
-        suspects = [*_suspects(unconsumed), *_failed(failed)]
-        found += [each for each in suspects if not is_left_out(each.topic, each.msg_id, each.group)]
+        begin = this_hour - timedelta(hours=read + step)
+        yield begin, end
         end, read, step = begin, read + step, step * 2
-    return spread(found, most)
+
+
+def _rows(mart: Table, condition: str, columns: tuple[str, ...]) -> pa.Table:
+    return mart.scan(condition, selected_fields=columns, limit=_MOST_ROWS).to_arrow()
 
 
 def _suspects(rows: pa.Table) -> list[Suspect]:

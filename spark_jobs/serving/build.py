@@ -20,6 +20,7 @@ from spark_jobs.serving.shown import Shown, for_dashboards, for_readers
 from spark_jobs.settings import Settings, pages_url
 
 FUNCTIONS = Path(__file__).with_name("functions.sql")
+PACKED_HISTOGRAMS = Path(__file__).with_name("packed_histograms.sql")
 VIEWS = Path(__file__).with_name("dashboards.sql")
 # The JVM of the job has its own memory.
 _MEMORY = "1GB"
@@ -119,6 +120,8 @@ def _write(settings: Settings, published: Published, target: Path, shown: list[S
         connection.begin()
         connection.execute(_TABLES)
         connection.execute(FUNCTIONS.read_text())
+        if target.name == files.DASHBOARDS:
+            connection.execute(PACKED_HISTOGRAMS.read_text())
         for name in known.keys() - {each.name for each in shown}:
             _drop(connection, known[name])
         for each in shown:
@@ -180,9 +183,9 @@ def _update(connection: duckdb.DuckDBPyConnection, shown: Shown, known: _Relatio
     if known and older is None:
         _drop(connection, known)
     if shown.newest_rows is not None:
-        added = copy_newest(connection, table, snapshot, shown.newest_rows, shown.without)
+        added = copy_newest(connection, table, snapshot, shown.newest_rows, shown.selection)
     elif shown.is_copied:
-        added = copy(connection, table, older, snapshot, shown.without)
+        added = copy(connection, table, older, snapshot, shown.selection)
     else:
         added = in_place.point_to(connection, table, older, snapshot)
     connection.execute("delete from serving.relations where table_name = ?", [shown.name])

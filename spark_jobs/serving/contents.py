@@ -11,8 +11,8 @@ import duckdb
 from spark_jobs.serving import files
 from spark_jobs.settings import Settings
 
-# Of the tables `serving.*`; a file of another format is not reused.
-FORMAT = "4"
+# Of the tables `serving.*` and the packed histograms; a file of another format is not reused.
+FORMAT = "5"
 _REMEDY = "the next run of the marts writes a new file"
 
 

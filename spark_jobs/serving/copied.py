@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from datetime import datetime
 
 import duckdb
@@ -10,7 +9,7 @@ from pyiceberg.manifest import DataFile
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 
-from spark_jobs.serving.parquet import local_path, no_rows, rows_of, text_list
+from spark_jobs.serving.parquet import ALL, Selection, local_path, no_rows, rows_of, text_list
 from spark_jobs.serving.snapshots import changes, time_range, total_rows
 
 
@@ -19,7 +18,7 @@ def copy(
     table: Table,
     older: Snapshot | None,
     newer: Snapshot | None,
-    without: Collection[str] = (),
+    selection: Selection = ALL,
 ) -> int:
     """Make the DuckDB table equal to the snapshot, and return the number of inserted rows.
 
@@ -28,16 +27,16 @@ def copy(
         table: the Iceberg table.
         older: the snapshot that the DuckDB table equals; None to create it.
         newer: the snapshot to copy; None for no rows.
-        without: columns that the DuckDB table does not have.
+        selection: of its columns.
 
     Raises:
         RuntimeError: the number of rows is not that of the snapshot.
     """
     name = ".".join(table.name())
-    inserted = _replace_partitions(connection, table, older, newer, without) if older else None
+    inserted = _replace_partitions(connection, table, older, newer, selection) if older else None
     if inserted is None or _count(connection, name) != total_rows(newer):
-        create(connection, table, without)
-        inserted = insert(connection, table, changes(table, None, newer).added, without)
+        create(connection, table, selection)
+        inserted = insert(connection, table, changes(table, None, newer).added, selection)
     if (count := _count(connection, name)) != total_rows(newer):
         raise RuntimeError(f"{name}: the serving file has {count} rows, Iceberg {total_rows(newer)}")
     return inserted
@@ -48,7 +47,7 @@ def copy_newest(
     table: Table,
     snapshot: Snapshot | None,
     rows: int,
-    without: Collection[str] = (),
+    selection: Selection = ALL,
 ) -> int:
     """Create the DuckDB table with the newest partitions of the snapshot that have at most so many rows; return their number.
 
@@ -64,8 +63,8 @@ def copy_newest(
         if rows < 0:
             break
         newest += by_partition[start]
-    create(connection, table, without)
-    return insert(connection, table, newest, without)
+    create(connection, table, selection)
+    return insert(connection, table, newest, selection)
 
 
 def _replace_partitions(
@@ -73,7 +72,7 @@ def _replace_partitions(
     table: Table,
     older: Snapshot,
     newer: Snapshot | None,
-    without: Collection[str],
+    selection: Selection,
 ) -> int | None:
     """Delete the partitions of removed files and insert the added files; None if that cannot be done.
 
@@ -86,27 +85,27 @@ def _replace_partitions(
         return None
     for condition in conditions:
         connection.execute(f"delete from {'.'.join(table.name())} where {condition}")
-    return insert(connection, table, found.added, without)
+    return insert(connection, table, found.added, selection)
 
 
-def create(connection: duckdb.DuckDBPyConnection, table: Table, without: Collection[str] = ()) -> None:
+def create(connection: duckdb.DuckDBPyConnection, table: Table, selection: Selection = ALL) -> None:
     """Create or replace the table, without rows."""
     name = ".".join(table.name())
-    connection.execute(f"create or replace table {name} as {no_rows(table, without)}")
+    connection.execute(f"create or replace table {name} as {no_rows(table, selection)}")
     for field in table.schema().fields:
-        if field.name in without:
+        if field.name in selection.without:
             continue
         comment = (field.doc or "").replace("'", "''")
         connection.execute(f"comment on column {name}.\"{field.name}\" is '{comment}'")
 
 
 def insert(
-    connection: duckdb.DuckDBPyConnection, table: Table, added: list[DataFile], without: Collection[str] = ()
+    connection: duckdb.DuckDBPyConnection, table: Table, added: list[DataFile], selection: Selection = ALL
 ) -> int:
     """Insert the rows of data files; return their number."""
     if not added:
         return 0
-    rows = rows_of(table, text_list(local_path(file) for file in added), without)
+    rows = rows_of(table, text_list(local_path(file) for file in added), selection)
     return int(connection.execute(f"insert into {'.'.join(table.name())} {rows}").fetchall()[0][0])
 
 

@@ -7,9 +7,9 @@ select
   topic,
   producer_group,
   hour,
-  lpad((1::bigint << least(floor(log2(greatest(bucket_ms(entry.key), 1))), 40)::integer)::varchar, 8, ' ') || ' ms' as duration,
-  sum(entry.value)::bigint as cases
-from (select cluster, topic, producer_group, hour, unnest(map_entries(histogram)) as entry from marts.send_latency)
+  lpad((1::bigint << least(floor(log2(greatest(bucket_ms(entry & 8191), 1))), 40)::integer)::varchar, 8, ' ') || ' ms' as duration,
+  sum(entry >> 13)::bigint as cases
+from (select cluster, topic, producer_group, hour, unnest(histogram.entries) as entry from marts.send_latency)
 group by all;
 
 create or replace macro html_text(value) as

@@ -34,18 +34,17 @@ create or replace macro bucket_of_rank_step(state, power) as
     end
   )[1];
 
--- The bucket that contains the `rank`-th smallest case of the entries (bucket, number of cases); a bucket may have several.
+-- The entries (bucket, number of cases) of a histogram, each packed into one number: a bucket is below 2^13.
+create or replace macro pack_entries(entries) as list_transform(entries, lambda entry: (entry.value << 13) + entry.key);
+
+-- The bucket that contains the `rank`-th smallest case of packed entries; a bucket may have several entries.
 -- It is found bit by bit, from the highest: list_reduce over the sorted entries keeps the memory of each of its steps, and no list
--- function of DuckDB 1.5 adds up. A bucket is below 2^13, so an entry is packed into one number.
+-- function of DuckDB 1.5 adds up.
 create or replace macro bucket_of_rank(entries, rank) as
   bucket_of_rank_step(bucket_of_rank_step(bucket_of_rank_step(bucket_of_rank_step(bucket_of_rank_step(bucket_of_rank_step(
   bucket_of_rank_step(bucket_of_rank_step(bucket_of_rank_step(bucket_of_rank_step(bucket_of_rank_step(bucket_of_rank_step(
   bucket_of_rank_step(
-    struct_pack(
-      rank := rank,
-      highest := list_max(list_transform(entries, lambda entry: entry.key)),
-      entries := list_transform(entries, lambda entry: (entry.value << 13) + entry.key)
-    ),
+    struct_pack(rank := rank, highest := list_max(list_transform(entries, lambda entry: entry & 8191)), entries := entries),
     4096), 2048), 1024), 512), 256), 128),
     64), 32), 16), 8), 4), 2),
     1).entries[1] & 8191;
@@ -62,7 +61,7 @@ create or replace macro percentile_ms(histogram, max_ms, p) as
       list_transform(
         [
           bucket_of_rank(
-            flatten(list(map_entries(histogram))),
+            pack_entries(flatten(list(map_entries(histogram)))),
             ceil(sum(list_sum(map_values(histogram))) * p::decimal(9, 6))::bigint
           )
         ],

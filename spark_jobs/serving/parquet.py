@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -36,6 +37,22 @@ _TYPES: dict[type[IcebergType], str] = {
 }
 
 
+@dataclass(frozen=True)
+class Selection:
+    """How a query shows an Iceberg table.
+
+    Attributes:
+        without: columns that are left out.
+        packs_histograms: maps are packed as in packed_histograms.sql.
+    """
+
+    without: Collection[str] = ()
+    packs_histograms: bool = False
+
+
+ALL = Selection()
+
+
 def local_path(file: DataFile) -> str:
     """The path of a data file.
 
@@ -51,13 +68,13 @@ def local_path(file: DataFile) -> str:
     return path
 
 
-def rows_of(table: Table, paths: str, without: Collection[str] = (), where: str = "true") -> str:
+def rows_of(table: Table, paths: str, selection: Selection = ALL, where: str = "true") -> str:
     """A query of files. Columns are found by Iceberg's field ids; one that an older file lacks is NULL.
 
     Args:
         table: of the files.
         paths: a DuckDB expression, such as that of `text_list`.
-        without: columns that are left out.
+        selection: of its columns.
         where: a condition on the columns as they are in the files: their times have a zone. DuckDB skips row groups by it,
             which it does not by a condition on the times without a zone.
     """
@@ -65,24 +82,29 @@ def rows_of(table: Table, paths: str, without: Collection[str] = (), where: str 
         f"{f.field_id}: {{name: {_text(f.name)}, type: {_text(_type(f.field_type))}, default_value: NULL}}"
         for f in table.schema().fields
     )
-    return f"select {_utc_columns(table, without)} from read_parquet({paths}, schema = map {{{fields}}}) where {where}"
+    return f"select {_columns(table, selection)} from read_parquet({paths}, schema = map {{{fields}}}) where {where}"
 
 
-def no_rows(table: Table, without: Collection[str] = ()) -> str:
+def no_rows(table: Table, selection: Selection = ALL) -> str:
     """A query without rows, for a table without files."""
     empty = ", ".join(f'null::{_type(f.field_type)} as "{f.name}"' for f in table.schema().fields)
-    return f"select {_utc_columns(table, without)} from (select {empty}) where false"
+    return f"select {_columns(table, selection)} from (select {empty}) where false"
 
 
-def _utc_columns(table: Table, without: Collection[str]) -> str:
-    """All columns for a DuckDB query; times without a zone, in UTC, so that they do not depend on the reader's zone."""
-    return ", ".join(
-        f'"{f.name}" at time zone \'UTC\' as "{f.name}"'
-        if isinstance(f.field_type, TimestamptzType)
-        else f'"{f.name}"'
-        for f in table.schema().fields
-        if f.name not in without
-    )
+def _columns(table: Table, selection: Selection) -> str:
+    """Columns for a DuckDB query; times without a zone, in UTC, so that they do not depend on the reader's zone."""
+    found = []
+    for field in table.schema().fields:
+        name = f'"{field.name}"'
+        if field.name in selection.without:
+            continue
+        if isinstance(field.field_type, TimestamptzType):
+            found.append(f"{name} at time zone 'UTC' as {name}")
+        elif isinstance(field.field_type, MapType) and selection.packs_histograms:
+            found.append(f"pack_histogram({name}) as {name}")
+        else:
+            found.append(name)
+    return ", ".join(found)
 
 
 def _type(of: IcebergType) -> str:

@@ -12,6 +12,7 @@ from spark_jobs.lake.offsets import CHANGE_SEQ
 from spark_jobs.lake.tables import EVENTS, RAW
 from spark_jobs.mart_build.inputs import Published
 from spark_jobs.serving import files
+from spark_jobs.serving.parquet import ALL, Selection
 from spark_jobs.serving.snapshots import total_rows
 from spark_jobs.settings import Settings
 
@@ -27,6 +28,7 @@ _NOT_IN_DASHBOARDS = (
 _COPIED = ("marts", "ops")
 # These are always read in place: the records, and the indexes of the look-up.
 _IN_PLACE = (RAW.name, EVENTS.name, "intermediate.int_message_hours", "intermediate.int_identifier_hours")
+_OF_DASHBOARDS = Selection(files.WITHOUT, packs_histograms=True)
 _OPS_IN_DASHBOARDS = ("ops.alerts", "ops.check_results", "ops.ingest_gaps")
 
 
@@ -38,14 +40,14 @@ class Shown:
         table: the Iceberg table.
         snapshot: the snapshot to show; None for no rows.
         is_copied: whether its rows are in the file, or read in place.
-        without: columns that are left out.
+        selection: of its columns.
         newest_rows: only the newest partitions with at most so many rows; None for all rows.
     """
 
     table: Table
     snapshot: Snapshot | None
     is_copied: bool = True
-    without: tuple[str, ...] = ()
+    selection: Selection = ALL
     newest_rows: int | None = None
 
     @property
@@ -63,7 +65,7 @@ class Shown:
         """The columns with their types, and the limit of the rows: if it changes, the relation is written again."""
         fields = self.table.schema().fields
         columns = ", ".join(
-            f"{field.name} {field.field_type}" for field in fields if field.name not in self.without
+            f"{field.name} {field.field_type}" for field in fields if field.name not in self.selection.without
         )
         return columns if self.newest_rows is None else f"{columns}; newest {self.newest_rows} rows"
 
@@ -82,7 +84,7 @@ def for_dashboards(settings: Settings, catalog: Catalog) -> list[Shown]:
         snapshot = table.current_snapshot()
         too_large = _is_fact(table) and total_rows(snapshot) > settings.serving.copied_rows
         newest = settings.serving.copied_rows if too_large else None
-        found.append(Shown(table, snapshot, without=files.WITHOUT, newest_rows=newest))
+        found.append(Shown(table, snapshot, selection=_OF_DASHBOARDS, newest_rows=newest))
     return found
 
 

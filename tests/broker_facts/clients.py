@@ -11,13 +11,15 @@ from collections import Counter
 from typing import Any
 
 from sandbox import registration
+from tests.broker_facts.diary import DiaryCommands
 from tests.java_process import serve
 
 SECONDS = 60
 
 
-class Commands:
+class Commands(DiaryCommands):
     def __init__(self, namesrv: str, tool: Any):
+        super().__init__()
         self._namesrv, self._tool = namesrv, tool
         self._consumers: dict[str, tuple[Any, Counter[tuple[str, int]]]] = {}
         self._producer: Any = None

@@ -28,6 +28,9 @@ WITH_SECRETS = {
     "initAuthenticationUser": f'{{"username":"admin","password":"{SECRET}"}}',
     "innerClientAuthenticationCredentials": f'{{"accessKey":"admin","secretKey":"{SECRET}"}}',
 }
+# Those of sandbox/broker.conf; the fixture adds level 19, on which a message is not due while a test runs.
+DELAY_LEVELS = "1s 2s 1s 2s 2s 3s 3s 3s 5s 5s 5s 5s 10s 10s 10s 10s 10s 10s"
+NOT_DUE_LEVEL = len(DELAY_LEVELS.split()) + 1
 OLDEST_JARS = Path(__file__).parent / "broker_4_5" / "ivy.xml"
 PLAIN_ACL = f"""
 globalWhiteRemoteAddresses: []
@@ -42,7 +45,14 @@ accounts:
 
 @pytest.fixture(scope="package")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
-    conf = {**BUSY_MACHINE, **WITH_SECRETS, "enablePropertyFilter": "true", "timerWheelEnable": "true"}
+    conf = {
+        **BUSY_MACHINE,
+        **WITH_SECRETS,
+        "enablePropertyFilter": "true",
+        "timerWheelEnable": "true",
+        "recallMessageEnable": "true",
+        "messageDelayLevel": f"{DELAY_LEVELS} 1h",
+    }
     with rocketmq(tmp_path_factory.mktemp("facts"), extra_broker_conf=conf, stop_in_order=False) as sandbox:
         yield sandbox
 

@@ -145,7 +145,7 @@ def test_the_state_of_a_message_for_each_group(world: World, broker: Sandbox, se
     )
     for row in rows:
         assert tuple(row[name] for name in names) == expected
-        assert (row["queue_id"], row["queue_offset"]) == (0, 0)
+        assert (row["queue_id"], row["queue_offset"], row["is_of_batch"]) == (0, 0, False)
         assert abs(row["stored_at"].timestamp() - sent["first"]["sent_at"]) < SECONDS
     assert [row["consumer_offset"] for row in rows if row["consumer_group"] == "stops"] == [1]
 
@@ -196,7 +196,7 @@ def test_a_message_whose_client_wrote_no_id_of_the_broker_is_found_by_its_key(wo
 def test_the_tags_of_a_message_of_a_batch(world: World, java, sent):
     batched = java("send_one", topic=TOPIC, tag="b", batch=3)
     (row,) = checked(world, suspect(batched, TOPIC, "broadcasts", tag=None))
-    assert (row["tags"], row["is_stored"]) == ("b", True)
+    assert (row["tags"], row["is_stored"], row["is_of_batch"]) == ("b", True, True)
     (only_b,) = checked(world, suspect(batched, TOPIC, "reads-sql", tag=None))
     assert only_b["queue_offset"] == row["queue_offset"]
 
@@ -416,10 +416,21 @@ def test_which_rows_of_the_marts_are_suspects(world: World, sent):
         of("due-soon", next_review_at=due_soon),
         of("due-later", next_review_at=due_later),
         of("an-orphan", cause="not_returned", is_orphan=True),
+        of("no-trace", cause="untraced_consumer"),
         of("rolled-back", cause="rolled_back"),
         of("in-flight", cause="in_flight", next_review_at=due_soon),
     )
-    assert {row["consumer_group"] for row in rows} == {"due-soon", "an-orphan"}
+    assert {row["consumer_group"] for row in rows} == {"due-soon", "an-orphan", "no-trace"}
+
+
+def test_orphans_are_looked_up_before_messages_of_untraced_consumers(world: World, sent):
+    untraced = {"is_orphan": False, "cause": "untraced_consumer"}
+    suspects = [suspect(sent["last"], TOPIC, group, **untraced) for group in ("reads-all", "pauses")]
+    rows = checked(
+        with_limits(world, checked_messages=2), *suspects, suspect(sent["first"], TOPIC, "gives-up")
+    )
+    assert len(rows) == 2
+    assert "gives-up" in {row["consumer_group"] for row in rows}
 
 
 def test_deliveries_that_are_exhausted_or_soon_are_suspects(world: World, sent):

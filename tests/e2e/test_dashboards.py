@@ -76,11 +76,11 @@ HEADLINES = [
     ),
     (
         *("overview", "Send p99 (ms)", LATENCY.format("send_latency", "{}"), "{:,.0f}"),
-        "update marts.send_latency set max_ms = 3, histogram = map {3: 1::bigint}",
+        "update marts.send_latency set max_ms = 3, histogram = pack_histogram(map {3: 1::bigint})",
     ),
     (
         *("overview", "End-to-end p99 (ms)", LATENCY.format("end_to_end_latency", "{}"), "{:,.0f}"),
-        "update marts.end_to_end_latency set max_ms = 4, histogram = map {4: 1::bigint}",
+        "update marts.end_to_end_latency set max_ms = 4, histogram = pack_histogram(map {4: 1::bigint})",
     ),
     (
         *("overview", "Open alerts", "select count(*) from ops.alerts where state != 'resolved'", "{:,}"),

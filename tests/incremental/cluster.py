@@ -43,6 +43,7 @@ class Check:
     held_as: str | None = None
     due_at: datetime | None = None
     queue_offset: int | None = None
+    is_of_batch: bool | None = None
 
 
 @dataclass(frozen=True)

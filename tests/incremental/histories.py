@@ -45,7 +45,7 @@ GO_ID = "0A0000010929" + "00000000" + "6bba1c780001"
 GROUPS = ("stock", "mail")
 STATES = (
     *("dead_letter", "retrying", "filtered", "not_consumed", "offline", "consumed", "consumed_or_filtered"),
-    *("not_delivered", "broadcasting", "unknown"),
+    *("not_delivered", "broadcasting", "recalled", "unknown"),
 )
 CODES = ["success"] * 4 + ["exception", "returned_null", "failed", "timeout"]
 

@@ -139,6 +139,10 @@ CAUSES_BY_LOOK_UP = {
         _check("not_delivered", due_at=WATERMARK - timedelta(hours=11), **_HELD),
         *(None, ("delayed_not_due", "proven"), IN_BACKLOG),
     ),
+    "recalled": LookedUp(None, _check("recalled", **_HELD), UNTRACED, ("recalled", "proven")),
+    "consumed_in_a_batch_of_one": LookedUp(
+        None, _check("consumed", is_of_batch=True), UNTRACED, ("untraced_batch", "inferred")
+    ),
     "half": LookedUp(
         None,
         _check("not_delivered", **_HELD | {"held_as": "transaction"}),

@@ -93,7 +93,14 @@ def orphans(
             cause = "rolled_back"
         elif msg_id in recalled:
             cause = "recalled"
-        elif said in ("filtered", "filter_unknown", "half_uncommitted", "delayed_not_due", "retrying"):
+        elif said in (
+            "filtered",
+            "filter_unknown",
+            "half_uncommitted",
+            "delayed_not_due",
+            "retrying",
+            "recalled",
+        ):
             cause, is_proven = said, said != "filter_unknown"
         elif state == "unknown" and not is_delivered:
             cause = "half_uncommitted"
@@ -102,7 +109,7 @@ def orphans(
         elif message["msg_type"] == "delay" and cluster.watermark < due:
             cause = "delayed_not_due"
         elif (
-            message["batch_size"] > 1
+            (message["batch_size"] > 1 or (check and check.is_of_batch))
             and not begun
             and said not in ("not_reached", "dead_letter")
             and not (check and _is_skipped(cluster, check))
@@ -227,6 +234,8 @@ def _look_up(
         return "retrying" if cluster.watermark < at + max_delay(cluster) + grace(cluster) else "passed"
     if begun:  # 3
         return None
+    if check.state == "recalled":
+        return "recalled"
     valid = _subscriptions(cluster, message, group)
     is_wanted = _is_wanted(message, valid)
     if check.state == "filtered":  # 4
@@ -238,8 +247,7 @@ def _look_up(
     if is_in_queue or check.state in ("consumed", "consumed_or_filtered"):
         if is_unknown:  # 6
             return "filter_unknown"
-        is_of_batch = message["tags"] is None and message["batch_size"] > 1
-        if valid and not is_wanted and not is_of_batch:
+        if valid and not is_wanted and message["tags"] is not None:
             return "filtered"
         if is_in_queue:
             return "passed"
@@ -358,8 +366,8 @@ def _filtered(cluster: Cluster, message: Record, group: str | None) -> str | Non
     valid = _subscriptions(cluster, message, group)
     if not valid or _is_wanted(message, valid):
         return None
-    is_of_batch = message["tags"] is None and message["batch_size"] > 1
-    return "filter_unknown" if is_of_batch or any(s.is_sql for s in valid) else "filtered"
+    # Of a batch of one message the Pub shows neither the batch nor its tags.
+    return "filter_unknown" if message["tags"] is None or any(s.is_sql for s in valid) else "filtered"
 
 
 def _subscriptions(cluster: Cluster, message: Record, group: str | None) -> list[Subscription]:

@@ -31,19 +31,13 @@ def body(msg_id: str) -> str:
     return "".join(line.format(**values).replace(" ", S) + R for line in (PUB, BEFORE, AFTER))
 
 
-@pytest.fixture
-def built(lake, settings, monkeypatch):
-    """Two messages, in all tables up to the marts."""
+@pytest.mark.timeout(1800)
+def test_no_file_holds_it(lake, settings, monkeypatch, capsys):
     run_jobs_on(settings, monkeypatch)
     rows = messages(lake, 0, 1, body(TEXT)).union(messages(lake, 1, 2, body("OTHER0001")))
     write(lake, settings, rows, planned(0, 2), "run")
     merge_all(lake, settings, "run")
     assert marts.main([]) == 0
-    return lake
-
-
-@pytest.mark.timeout(1800)
-def test_no_file_holds_it(built, settings):
     before = holding(settings.home, TEXT)
     for part in (
         "warehouse/raw/",
@@ -61,19 +55,16 @@ def test_no_file_holds_it(built, settings):
     assert files.retained(settings) == [files.current(settings)], "older serving files are gone"
     with duckdb.connect(files.current(settings), read_only=True) as reader:
         assert reader.execute("select msg_id from lake.marts.fct_messages").fetchall() == [("OTHER0001",)]
-    assert {row.msg_id for row in built.table("lake.marts.fct_messages").collect()} == {"OTHER0001"}
-    assert built.table(tables.RAW.full_name).count() == 2
-    assert built.table(tables.ERASURES.full_name).where("completed_at is null").isEmpty()
+    assert {row.msg_id for row in lake.table("lake.marts.fct_messages").collect()} == {"OTHER0001"}
+    assert lake.table(tables.RAW.full_name).count() == 2
+    assert lake.table(tables.ERASURES.full_name).where("completed_at is null").isEmpty()
     assert marts.main([]) == 0, "the next build goes on from main"
-
-
-def test_without_a_new_serving_file_there_is_none(built, settings, monkeypatch, capsys):
-    """A file that cannot be built again would keep what was erased."""
-    assert files.retained(settings)
 
     def fails(*_, **__):
         raise OSError("disk quota exceeded")
 
+    # A serving file that cannot be built again would keep what was erased.
+    assert files.retained(settings)
     monkeypatch.setattr(erase.serving, "build", fails)
     erase.rebuild_serving_file(settings)
     assert files.retained(settings) == []

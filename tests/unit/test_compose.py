@@ -7,7 +7,7 @@ import re
 import pytest
 import yaml
 
-from deploy.airflow_components import API_RETRIES
+from deploy.airflow_components import TASKS
 from spark_jobs.settings import PROJECT, Settings
 
 COMPOSE = yaml.safe_load((PROJECT / "docker-compose.yml").read_text())
@@ -46,8 +46,8 @@ def test_services_that_run_tasks_start_after_the_api_server():
     assert "timeout=" in check["test"][-1]
 
 
-def test_tasks_survive_a_restart_of_the_api_server():
-    assert API_RETRIES.items() <= SERVICES["scheduler"]["environment"].items()
+def test_tasks_survive_a_restart_of_the_api_server_and_end_their_callbacks():
+    assert TASKS.items() <= SERVICES["scheduler"]["environment"].items()
 
 
 def test_ports_are_on_loopback():

@@ -1,4 +1,4 @@
-"""`percentile_ms` of the serving file equals the nearest rank of all cases, and its memory does not grow with the rows."""
+"""`percentile_ms` of the serving files equals the nearest rank of all cases, and its memory does not grow with the rows."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_jobs.serving.build import FUNCTIONS
+from spark_jobs.serving.build import FUNCTIONS, PACKED_HISTOGRAMS
 
 # The longest duration of 63 bits, in ms, is in bucket 7295.
 BUCKETS = st.one_of(st.integers(0, 300), st.integers(0, 7295))
@@ -20,11 +20,17 @@ HISTOGRAMS = st.dictionaries(BUCKETS, st.integers(1, 2**40), max_size=6)
 ROWS = st.lists(st.tuples(st.integers(0, 2), HISTOGRAMS), max_size=12)
 
 
-@pytest.fixture(scope="module")
-def connection():
+@pytest.fixture(scope="module", params=["maps", "packed histograms"])
+def connection(request):
+    """A connection with the functions, and the macro `stored`: a map as its file stores it."""
     with duckdb.connect(config={"threads": "2", "memory_limit": "1GB"}) as opened:
         opened.execute("create schema serving; create table serving.publications (pages varchar)")
         opened.execute(FUNCTIONS.read_text())
+        if request.param == "maps":
+            opened.execute("create macro stored(histogram) as histogram")
+        else:
+            opened.execute(PACKED_HISTOGRAMS.read_text())
+            opened.execute("create macro stored(histogram) as pack_histogram(histogram)")
         yield opened
 
 
@@ -60,7 +66,8 @@ def test_it_is_the_nearest_rank_of_the_summed_histograms(connection, rows, perce
             [(name, list(each), list(each.values())) if each else (name, None, None) for name, each in rows],
         )
     found = connection.execute(
-        f"select name, percentile_ms(histogram, {longest}::double, {percent / 100}) from marts group by name"
+        f"""with stored as (select name, stored(histogram) as histogram from marts)
+        select name, percentile_ms(histogram, {longest}::double, {percent / 100}) from stored group by name"""
     ).fetchall()
     names = {name for name, _ in rows}
     assert dict(found) == {
@@ -73,9 +80,20 @@ def test_a_million_entries_in_one_group_need_little_memory(connection):
     """A week of hours of 200 topics with 30 buckets each; DuckDB raises an error above the limit of the connection."""
     found = connection.execute("""
         with hours as (
-          select map_from_entries(list_transform(range(30), lambda i: {'k': (7 * i)::integer, 'v': 1::bigint})) as histogram
+          select stored(
+            map_from_entries(list_transform(range(30), lambda i: {'k': (7 * i)::integer, 'v': 1::bigint}))
+          ) as histogram
           from range(33600)
         )
         select percentile_ms(histogram, 1e6::double, 0.5), percentile_ms(histogram, 1e6::double, 0.99) from hours
     """).fetchall()
     assert found == [(7 * 14, 7 * 29)]
+
+
+@pytest.mark.parametrize("connection", ["packed histograms"], indirect=True)
+@settings(max_examples=40, deadline=None)
+@given(histogram=HISTOGRAMS)
+def test_a_packed_histogram_has_the_entries_of_its_map(connection, histogram):
+    literal = "map {" + ", ".join(f"{key}: {value}::bigint" for key, value in histogram.items()) + "}"
+    found = connection.execute(f"select histogram_map(pack_histogram({literal}))").fetchone()[0]
+    assert found == histogram

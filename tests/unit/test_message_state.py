@@ -62,6 +62,13 @@ def test_a_message_that_the_broker_holds():
     assert state_of(None, None, group(100)) is State.UNKNOWN
 
 
+def test_a_recalled_message_is_for_no_group_unless_it_was_delivered():
+    for of_group in (group(100), group(7, online=False), group(8, subscription=ONLY_B)):
+        assert state_of(MESSAGE, True, of_group, is_recalled=True) is State.RECALLED
+    assert state_of(MESSAGE, False, group(8), is_recalled=True) is State.CONSUMED
+    assert state_of(MESSAGE, None, group(8), is_recalled=True) is State.UNKNOWN
+
+
 @pytest.mark.parametrize(
     ("copies", "retry_offset", "state"),
     [

@@ -117,6 +117,7 @@ select
   newest.is_stored,
   newest.state,
   newest.held_as,
+  newest.is_of_batch,
   newest.due_at,
   coalesce(passed.is_passed, false) as is_passed,
   passed.msg_id is not null and skipped.msg_id is not null as is_skipped

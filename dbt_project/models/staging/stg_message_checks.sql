@@ -13,6 +13,7 @@ renamed as (
     checked_at,
     is_stored,
     held_as,
+    is_of_batch,
     due_at,
     queue_id,
     queue_offset,

@@ -103,8 +103,8 @@ by_subscription as (
         )
         then 'wanted'
       when bool_or(subscriptions.tag_filter = 'unknown') then 'filter_unknown'
-      -- The Pub of a batch has no tags, although its messages may have some.
-      when bool_or(subscriptions.tag_filter = 'tags' and unconsumed.tags is null and unconsumed.batch_size > 1)
+      -- The Pub of a batch has no tags, although its messages may have some, and does not show that it is one of one message.
+      when bool_or(subscriptions.tag_filter = 'tags' and unconsumed.tags is null)
         then 'tags_unknown'
       else 'filtered'
     end as verdict
@@ -127,6 +127,7 @@ known as (
     unconsumed.in_flight + unconsumed.not_returned > 0 as is_begun,
     checks.checked_at,
     checks.is_skipped,
+    unconsumed.batch_size > 1 or coalesce(checks.is_of_batch, false) as is_of_batch,
     case when checks.state = 'not_delivered' then checks.due_at end as broker_due_at,
     checks.checked_at + {{ limit(['max_delay', 'grace']) }} as retried_to,
     progress.cluster is not null and progress.deleted_at is null as is_progress_known,
@@ -146,6 +147,7 @@ known as (
             else 'passed'
           end
       when unconsumed.in_flight + unconsumed.not_returned > 0 then null
+      when checks.state = 'recalled' then 'recalled'
       when checks.state = 'filtered' then case when by_subscription.verdict <=> 'wanted' then null else 'filtered' end
       when
         checks.state in ('not_consumed', 'offline') and not checks.is_passed
@@ -196,7 +198,7 @@ answered as (
     *,
     greatest(due_at, broker_due_at) as deliverable_at,
     coalesce(
-      look_up in ('filtered', 'filter_unknown', 'half_uncommitted', 'delayed_not_due', 'retrying'), false
+      look_up in ('recalled', 'filtered', 'filter_unknown', 'half_uncommitted', 'delayed_not_due', 'retrying'), false
     ) as is_answered,
     coalesce(look_up in ('consumed', 'passed', 'not_reached', 'dead_letter'), false) as is_delivered,
     -- A message that the group may not subscribe to was perhaps not for it.
@@ -225,7 +227,7 @@ classified as (
         then case when verdict = 'tags_unknown' then 'filter_unknown' else verdict end
       when msg_type = 'delay' and watermark < due_at then 'delayed_not_due'
       when
-        batch_size > 1 and not is_begun and not coalesce(is_skipped, false)
+        is_of_batch and not is_begun and not coalesce(is_skipped, false)
         and not coalesce(look_up in ('not_reached', 'dead_letter'), false)
         then 'untraced_batch'
       when watermark < deliverable_at + {{ limit('grace') }} then 'within_grace'

@@ -1,0 +1,315 @@
+"""Causes of orphaned messages, judged by the diary of real clients: ordinary use is explained, and each loss is found.
+
+The same traffic is a cluster whose brokers were asked and one whose brokers were not (`broker_facts.enabled = false`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from sandbox.broker import Sandbox
+from spark_jobs.broker_facts.record import record
+from spark_jobs.checks.check import Result, Run
+from spark_jobs.checks.evaluate import evaluate
+from spark_jobs.checks.registry import BY_NAME
+from spark_jobs.jobs.extract import extract, record_facts
+from spark_jobs.jobs.merge import merge_all
+from spark_jobs.lake import publish, tables
+from spark_jobs.lake.offsets import read_offsets
+from spark_jobs.lake.tables import OBSERVATIONS
+from spark_jobs.mart_build.build import build_and_publish
+from spark_jobs.mart_build.inputs import Inputs, Published
+from spark_jobs.settings import BrokerFacts, Cluster, Extract, Limits, Settings
+from tests import lakes
+from tests.broker_facts.conftest import NOT_DUE_LEVEL, World
+
+TRACE = "causes-trace"
+ASKED, NOT_ASKED = "asked", "not-asked"
+WARM_UP, HOUR_MS, SOON_MS = "warm-up", 3_600_000, 8_000
+# The limit for delays, s, so that a longer delay is overdue. Consumers that start after those messages commit 10 s later.
+MAX_DELAY = 5
+OVERDUE = ("delayed", "timer", "recalled, traced", "recalled, not traced", "recalled, then due")
+# Consumer groups, each of the topic of its name, as they run while the first message of their topic is consumed.
+GROUPS: dict[str, dict[str, Any]] = {
+    **{name: {} for name in ("plain", "turned-off", "stopped", "jumped", "deleted", "stuck", "given-up")},
+    "by-tag": {"tags": f"{WARM_UP} || a"},
+    "by-sql": {"sql": "number < 10"},
+    "broadcasting": {"clients": 2},
+    "retrying": {"fails": True, "retry_level": NOT_DUE_LEVEL},
+    "dropping": {"drops": "dropped"},
+}
+STOPPED = ["turned-off", "stopped", "jumped", "deleted", "stuck", "given-up"]
+# Those that start again without trace.
+UNTRACED: dict[str, dict[str, Any]] = {
+    "turned-off": {},
+    "stuck": {"fails": True, "retry_level": NOT_DUE_LEVEL},
+    "given-up": {"fails": True, "most_retries": 0},
+}
+# Case to the group and the message that is sent to the topic of its name.
+SENT: dict[str, tuple[str, dict[str, Any]]] = {
+    "sent": ("plain", {"tag": "a"}),
+    "delayed": ("plain", {"tag": "a", "level": NOT_DUE_LEVEL}),
+    "timer": ("plain", {"tag": "a", "timer_ms": HOUR_MS}),
+    "recalled, traced": ("plain", {"tag": "a", "timer_ms": HOUR_MS, "recall": "traced"}),
+    "recalled, not traced": ("plain", {"tag": "a", "timer_ms": HOUR_MS, "recall": "untraced"}),
+    "recalled, then due": ("plain", {"tag": "a", "timer_ms": SOON_MS, "recall": "untraced"}),
+    "batch": ("plain", {"tag": "a", "batch": 3}),
+    "batch of one": ("plain", {"tag": "a", "batch": 1}),
+    "batch of one, by tag": ("by-tag", {"tag": "a", "batch": 1}),
+    "sent twice": ("plain", {"tag": "a", "times": 2}),
+    "of the tag": ("by-tag", {"tag": "a"}),
+    "of another tag": ("by-tag", {"tag": "b"}),
+    "of the condition": ("by-sql", {"tag": "a", "number": 9}),
+    "not of the condition": ("by-sql", {"tag": "a", "number": 10}),
+    "to all clients": ("broadcasting", {"tag": "a"}),
+    "in retry, traced": ("retrying", {"tag": "a"}),
+    "in retry, not traced": ("stuck", {"tag": "a"}),
+    "consumed without trace": ("turned-off", {"tag": "a"}),
+    "in the backlog": ("stopped", {"tag": "a"}),
+    "skipped": ("jumped", {"tag": "a"}),
+    "of a deleted group": ("deleted", {"tag": "a"}),
+    "dropped by the program": ("dropping", {"tag": "dropped"}),
+    "dead letter": ("given-up", {"tag": "a"}),
+}
+# Case to cause and evidence, where the brokers were asked. The other cases have no row.
+EXPLAINED = {
+    "delayed": ("delayed_not_due", "proven"),
+    "timer": ("delayed_not_due", "proven"),
+    "recalled, traced": ("recalled", "proven"),
+    "recalled, not traced": ("recalled", "proven"),
+    "recalled, then due": ("recalled", "proven"),
+    "batch": ("untraced_batch", "inferred"),
+    "batch of one": ("untraced_batch", "inferred"),
+    "batch of one, by tag": ("filter_unknown", "unknown"),
+    "of another tag": ("filtered", "proven"),
+    "not of the condition": ("filter_unknown", "unknown"),
+    "in retry, not traced": ("retrying", "proven"),
+    "consumed without trace": ("untraced_consumer", "inferred"),
+    "in the backlog": ("in_backlog", "proven"),
+}
+LOST = {
+    "skipped": ("skipped", "proven"),
+    "dropped by the program": ("passed_untraced", "proven"),
+    "dead letter": ("dead_letter", "proven"),
+}
+# Lost, too, but who deletes a group gives its backlog up: no orphan (docs/definitions.md).
+GIVEN_UP = {"of a deleted group": ("group_deleted", "proven")}
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What the clients did, and what the marts say.
+
+    Attributes:
+        cases: message id to its case.
+        diary: consumer group, message id and whether the listener returned success, of each call.
+        rows: cluster to its rows of `orphaned_messages`.
+        alerts: entity to its result of the check `orphans_proven`.
+        observations: clusters whose brokers were asked.
+    """
+
+    cases: dict[str, str]
+    diary: list[tuple[str, str, bool]]
+    rows: dict[str, list[dict[str, Any]]]
+    alerts: dict[str | None, Result]
+    observations: set[str]
+
+    def causes(self, cluster: str) -> dict[str, set[tuple[str, str]]]:
+        """Case to the causes and their evidence."""
+        found: dict[str, set[tuple[str, str]]] = {}
+        for row in self.rows[cluster]:
+            found.setdefault(self.cases[row["msg_id"]], set()).add((row["cause"], row["evidence"]))
+        return found
+
+    def orphans(self, cluster: str) -> set[str]:
+        return {self.cases[row["msg_id"]] for row in self.rows[cluster] if row["is_orphan"]}
+
+
+@pytest.fixture(scope="module")
+def judged(
+    facts_lake: Settings, broker: Sandbox, java, spark: SparkSession, catalog, tmp_path_factory
+) -> Iterator[Judged]:
+    lakes.empty(spark, facts_lake)
+    tables.ensure(spark)
+    settings = facts_lake.model_copy(
+        update={
+            # Where other tests run, too, a broker needs longer than the default.
+            "broker_facts": BrokerFacts(
+                offsets_minutes=0, recheck_minutes=0, timeout_seconds=60, deadline_seconds=300
+            ),
+            "extract": Extract(margin_seconds=0),
+            # One machine has one clock, and every collection records the offsets.
+            "limits": Limits(grace_seconds=0, offsets_lag_seconds=0, max_delay_seconds=MAX_DELAY),
+        }
+    )
+    clusters = [
+        Cluster(name=name, namesrv=[broker.namesrv], trace_topics=[TRACE]) for name in (ASKED, NOT_ASKED)
+    ]
+    warehouse = Warehouse(spark, catalog, settings, clusters, tmp_path_factory.mktemp("causes"))
+    cases = traffic(java, broker, warehouse)
+    warehouse.run()
+    asked_at = warehouse.record()
+    warehouse.run(asked_at + timedelta(seconds=1))
+    watermarks = Published.of(settings)
+    assert watermarks is not None
+    rows = [row.asDict() for row in spark.table("lake.marts.orphaned_messages").collect()]
+    (alerts,) = evaluate(
+        [BY_NAME["orphans_proven"]],
+        Run(settings, datetime.now(UTC), spark, Inputs.over_all(watermarks, settings.limits).watermarks),
+    )
+    yield Judged(
+        cases,
+        [tuple(call) for call in java("consumed")],
+        {each.name: [row for row in rows if row["cluster"] == each.name] for each in clusters},
+        {each.entity: each for each in alerts.results},
+        {each.name for each in clusters if World(settings, each).rows(OBSERVATIONS)},
+    )
+    java("stop_all")
+    lakes.empty(spark, facts_lake)
+    tables.ensure(spark)
+
+
+@dataclass(frozen=True)
+class Warehouse:
+    """The jobs over the lake of the test."""
+
+    spark: SparkSession
+    catalog: Any
+    settings: Settings
+    clusters: list[Cluster]
+    state: Any
+
+    def record(self) -> datetime:
+        """One collection of the first cluster; the brokers of the other are not asked. Its time."""
+        asked, not_asked = self.clusters
+        recorded = record(self.settings, asked, "run")
+        assert (recorded.problems, recorded.superseded) == ([], False)
+        off = self.settings.broker_facts.model_copy(update={"enabled": False})
+        record_facts(not_asked, self.settings.model_copy(update={"broker_facts": off}), "run")
+        return World(self.settings, asked).rows(OBSERVATIONS)[-1]["observed_at"]
+
+    def run(self, as_of: datetime | None = None) -> None:
+        """Extract and merge the traces, and build the marts, as of a time or of what was read."""
+        for cluster in self.clusters:
+            done, _ = publish.retry_on_conflict()(extract, self.spark, cluster, self.settings, "run")
+            assert not done.failures
+        merge_all(self.spark, self.settings, "run")
+        offsets = read_offsets(self.spark, self.settings, tables.EVENTS)
+        inputs = Inputs.of(offsets, self.settings.limits, Published.of(self.settings))
+        assert inputs is not None
+        if as_of:
+            inputs = replace(
+                inputs, watermarks=dict.fromkeys(inputs.watermarks, int(as_of.timestamp() * 1000))
+            )
+        built = build_and_publish(self.spark, self.catalog, inputs, self.state)
+        assert built.passed, (built.error, built.failures)
+
+
+def traffic(java, broker: Sandbox, warehouse: Warehouse) -> dict[str, str]:
+    """Message id to its case."""
+    for topic in (TRACE, *GROUPS):
+        java("make_topic", topic=topic, address=broker.broker_address, queues=1)
+    java("trace_to", topic=TRACE)
+    for group, given in GROUPS.items():
+        java("start_group", group=group, topic=group, **given)
+    cases = {}
+    for topic in GROUPS:
+        cases |= dict.fromkeys(java("write", topic=topic, tag=WARM_UP), WARM_UP)
+    clients = {group: given.get("clients", 1) for group, given in GROUPS.items()}
+    java("wait_until_consumed", pairs=list(clients.items()))
+    warehouse.record()
+    for case in OVERDUE:
+        topic, message = SENT[case]
+        cases |= dict.fromkeys(java("write", topic=topic, **message), case)
+    java("stop_groups", groups=STOPPED)
+    for group, given in UNTRACED.items():
+        java("start_group", group=group, topic=group, traced=False, **given)
+    for group in ("plain", "by-tag", "by-sql", "retrying", "dropping"):
+        java("wait_until_committed", group=group, queues=1)
+    warehouse.record()
+
+    for case, (topic, message) in SENT.items():
+        if case in OVERDUE:
+            continue
+        cases |= dict.fromkeys(java("write", topic=topic, **message), case)
+    # Each group goes on with its work: what it did not consume before this was not in its way.
+    for topic in GROUPS.keys() - {*STOPPED, "retrying"}:
+        cases |= dict.fromkeys(java("write", topic=topic, tag="a"), "later")
+    expected = {
+        **{"plain": 2 + 3 + 1 + 2, "by-tag": 3, "by-sql": 2, "broadcasting": 2 * 2, "dropping": 1},
+        **{"retrying": 1, "turned-off": 1, "stuck": 1, "given-up": 1},
+    }
+    java("wait_until_consumed", pairs=[[group, clients[group] + count] for group, count in expected.items()])
+    for group in (*(expected.keys() - {"broadcasting"}),):
+        java("wait_until_committed", group=group, queues=1)
+    java("flush")
+    warehouse.record()
+    java("set_offset", group="jumped", topic="jumped", broker=broker.broker_name, offset=2)
+    java("delete_group", group="deleted", address=broker.broker_address)
+    warehouse.record()
+    return cases
+
+
+def test_the_diary_has_what_the_cases_say(judged: Judged):
+    """The judge itself: who was given which message, by the clients that sent and consumed."""
+    given = {(judged.cases[msg_id], group, succeeded) for group, msg_id, succeeded in judged.diary}
+    assert {
+        ("sent", "plain", True),
+        ("batch", "plain", True),
+        ("batch of one", "plain", True),
+        ("batch of one, by tag", "by-tag", True),
+        ("sent twice", "plain", True),
+        ("of the tag", "by-tag", True),
+        ("of the condition", "by-sql", True),
+        ("to all clients", "broadcasting", True),
+        ("in retry, traced", "retrying", False),
+        ("in retry, not traced", "stuck", False),
+        ("consumed without trace", "turned-off", True),
+        ("dead letter", "given-up", False),
+    } == {each for each in given if each[0] not in (WARM_UP, "later")}
+    never_given = SENT.keys() - {case for case, *_ in given}
+    without_trace = EXPLAINED.keys() | LOST.keys() | GIVEN_UP.keys()
+    given_without_trace = {
+        *("batch", "batch of one", "batch of one, by tag", "consumed without trace"),
+        *("in retry, not traced", "dead letter"),
+    }
+    assert never_given == without_trace - given_without_trace
+
+
+def test_each_message_without_a_trace_has_its_cause_and_evidence(judged: Judged):
+    expected = {**EXPLAINED, **LOST, **GIVEN_UP}
+    assert judged.causes(ASKED) == {case: {verdict} for case, verdict in expected.items()}
+
+
+def test_orphans_are_the_losses_and_nothing_else(judged: Judged):
+    assert judged.orphans(ASKED) == LOST.keys()
+
+
+def test_no_message_that_a_listener_consumed_is_an_orphan(judged: Judged):
+    consumed = {(group, msg_id) for group, msg_id, succeeded in judged.diary if succeeded}
+    orphans = {(row["expected_group"], row["msg_id"]) for row in judged.rows[ASKED] if row["is_orphan"]}
+    assert not consumed & orphans
+
+
+def test_the_alert_names_the_losses(judged: Judged):
+    failed = {entity for entity, result in judged.alerts.items() if result.passed is False}
+    assert failed == {f"{ASKED}/{SENT[case][0]}/{SENT[case][0]}" for case in LOST}
+
+
+def test_without_broker_facts_nothing_is_proven_and_no_critical_alert_is_raised(judged: Judged):
+    assert judged.observations == {ASKED}
+    of_cluster = [
+        result for entity, result in judged.alerts.items() if entity and entity.startswith(f"{NOT_ASKED}/")
+    ]
+    assert of_cluster
+    assert {result.passed for result in of_cluster} == {True}
+    causes = judged.causes(NOT_ASKED)
+    assert causes.pop("recalled, traced") == {("recalled", "proven")}  # its trace says so
+    assert {evidence for found in causes.values() for _, evidence in found} == {"inferred", "unknown"}
+    assert LOST.keys() <= judged.orphans(NOT_ASKED)
