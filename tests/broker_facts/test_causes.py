@@ -38,8 +38,8 @@ OVERDUE = ("delayed", "timer", "recalled, traced", "recalled, not traced", "reca
 # Consumer groups, each of the topic of its name, as they run while the first message of their topic is consumed.
 GROUPS: dict[str, dict[str, Any]] = {
     **{name: {} for name in ("plain", "turned-off", "stopped", "jumped", "deleted", "stuck", "given-up")},
-    "by-tag": {"tags": f"{WARM_UP} || a"},
-    "by-sql": {"sql": "number < 10"},
+    "tag-filter": {"tags": f"{WARM_UP} || a"},
+    "sql-filter": {"sql": "number < 10"},
     "broadcasting": {"clients": 2},
     "retrying": {"fails": True, "retry_level": NOT_DUE_LEVEL},
     "dropping": {"drops": "dropped"},
@@ -61,12 +61,12 @@ SENT: dict[str, tuple[str, dict[str, Any]]] = {
     "recalled, then due": ("plain", {"tag": "a", "timer_ms": SOON_MS, "recall": "untraced"}),
     "batch": ("plain", {"tag": "a", "batch": 3}),
     "batch of one": ("plain", {"tag": "a", "batch": 1}),
-    "batch of one, by tag": ("by-tag", {"tag": "a", "batch": 1}),
+    "batch of one, by tag": ("tag-filter", {"tag": "a", "batch": 1}),
     "sent twice": ("plain", {"tag": "a", "times": 2}),
-    "of the tag": ("by-tag", {"tag": "a"}),
-    "of another tag": ("by-tag", {"tag": "b"}),
-    "of the condition": ("by-sql", {"tag": "a", "number": 9}),
-    "not of the condition": ("by-sql", {"tag": "a", "number": 10}),
+    "of the tag": ("tag-filter", {"tag": "a"}),
+    "of another tag": ("tag-filter", {"tag": "b"}),
+    "of the condition": ("sql-filter", {"tag": "a", "number": 9}),
+    "not of the condition": ("sql-filter", {"tag": "a", "number": 10}),
     "to all clients": ("broadcasting", {"tag": "a"}),
     "in retry, traced": ("retrying", {"tag": "a"}),
     "in retry, not traced": ("stuck", {"tag": "a"}),
@@ -230,7 +230,7 @@ def traffic(java, broker: Sandbox, warehouse: Warehouse) -> dict[str, str]:
     java("stop_groups", groups=STOPPED)
     for group, given in UNTRACED.items():
         java("start_group", group=group, topic=group, traced=False, **given)
-    for group in ("plain", "by-tag", "by-sql", "retrying", "dropping"):
+    for group in ("plain", "tag-filter", "sql-filter", "retrying", "dropping"):
         java("wait_until_committed", group=group, queues=1)
     warehouse.record()
 
@@ -242,7 +242,7 @@ def traffic(java, broker: Sandbox, warehouse: Warehouse) -> dict[str, str]:
     for topic in GROUPS.keys() - {*STOPPED, "retrying"}:
         cases |= dict.fromkeys(java("write", topic=topic, tag="a"), "later")
     expected = {
-        **{"plain": 2 + 3 + 1 + 2, "by-tag": 3, "by-sql": 2, "broadcasting": 2 * 2, "dropping": 1},
+        **{"plain": 2 + 3 + 1 + 2, "tag-filter": 3, "sql-filter": 2, "broadcasting": 2 * 2, "dropping": 1},
         **{"retrying": 1, "turned-off": 1, "stuck": 1, "given-up": 1},
     }
     java("wait_until_consumed", pairs=[[group, clients[group] + count] for group, count in expected.items()])
@@ -263,10 +263,10 @@ def test_the_diary_has_what_the_cases_say(judged: Judged):
         ("sent", "plain", True),
         ("batch", "plain", True),
         ("batch of one", "plain", True),
-        ("batch of one, by tag", "by-tag", True),
+        ("batch of one, by tag", "tag-filter", True),
         ("sent twice", "plain", True),
-        ("of the tag", "by-tag", True),
-        ("of the condition", "by-sql", True),
+        ("of the tag", "tag-filter", True),
+        ("of the condition", "sql-filter", True),
         ("to all clients", "broadcasting", True),
         ("in retry, traced", "retrying", False),
         ("in retry, not traced", "stuck", False),
