@@ -8,8 +8,6 @@ import time
 from typing import Any
 
 SECONDS = 60
-# So long a broker holds a pull, and the consumer that sent it may have stopped since: the answer creates its group again.
-HELD_SECONDS = 16
 RECALL_TRACE = "com.rocketmq.recall.default.trace.enable"
 
 
@@ -17,7 +15,6 @@ class DiaryCommands:
     """Commands of `tests/broker_facts/clients.py`; each client's trace is on or off, as the test says."""
 
     _namesrv: str
-    _tool: Any
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -26,7 +23,6 @@ class DiaryCommands:
         self._senders: dict[bool, Any] = {}
         self._numbers = itertools.count()
         self._trace_topic = ""
-        self._stopped_at: dict[str, float] = {}
 
     def trace_to(self, topic: str) -> None:
         """The trace topic of all clients that start from now on."""
@@ -223,15 +219,9 @@ class DiaryCommands:
         from sandbox import java_client
 
         java_client.shut_down([client for group in groups for client in self._running.pop(group)])
-        self._stopped_at |= dict.fromkeys(groups, time.monotonic())
 
     def stop_all(self) -> None:
         from sandbox import java_client
 
         java_client.shut_down([*itertools.chain(*self._running.values()), *self._senders.values()])
         self._running, self._senders = {}, {}
-
-    def delete_group(self, group: str, address: str) -> None:
-        """As `mqadmin deleteSubGroup -r true`: a broker of 5.5.0 that keeps the offsets creates the group again at once."""
-        time.sleep(max(0.0, self._stopped_at[group] + HELD_SECONDS - time.monotonic()))
-        self._tool.deleteSubscriptionGroup(address, group, True)

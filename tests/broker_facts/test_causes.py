@@ -37,14 +37,14 @@ MAX_DELAY = 5
 OVERDUE = ("delayed", "timer", "recalled, traced", "recalled, not traced", "recalled, then due")
 # Consumer groups, each of the topic of its name, as they run while the first message of their topic is consumed.
 GROUPS: dict[str, dict[str, Any]] = {
-    **{name: {} for name in ("plain", "turned-off", "stopped", "jumped", "deleted", "stuck", "given-up")},
+    **{name: {} for name in ("plain", "turned-off", "stopped", "jumped", "stuck", "given-up")},
     "tag-filter": {"tags": f"{WARM_UP} || a"},
     "sql-filter": {"sql": "number < 10"},
     "broadcasting": {"clients": 2},
     "retrying": {"fails": True, "retry_level": NOT_DUE_LEVEL},
     "dropping": {"drops": "dropped"},
 }
-STOPPED = ["turned-off", "stopped", "jumped", "deleted", "stuck", "given-up"]
+STOPPED = ["turned-off", "stopped", "jumped", "stuck", "given-up"]
 # Those that start again without trace.
 UNTRACED: dict[str, dict[str, Any]] = {
     "turned-off": {},
@@ -73,7 +73,6 @@ SENT: dict[str, tuple[str, dict[str, Any]]] = {
     "consumed without trace": ("turned-off", {"tag": "a"}),
     "in the backlog": ("stopped", {"tag": "a"}),
     "skipped": ("jumped", {"tag": "a"}),
-    "of a deleted group": ("deleted", {"tag": "a"}),
     "dropped by the program": ("dropping", {"tag": "dropped"}),
     "dead letter": ("given-up", {"tag": "a"}),
 }
@@ -98,8 +97,6 @@ LOST = {
     "dropped by the program": ("passed_untraced", "proven"),
     "dead letter": ("dead_letter", "proven"),
 }
-# Lost, too, but who deletes a group gives its backlog up: no orphan (docs/definitions.md).
-GIVEN_UP = {"of a deleted group": ("group_deleted", "proven")}
 
 
 @dataclass(frozen=True)
@@ -251,7 +248,6 @@ def traffic(java, broker: Sandbox, warehouse: Warehouse) -> dict[str, str]:
     java("flush")
     warehouse.record()
     java("set_offset", group="jumped", topic="jumped", broker=broker.broker_name, offset=2)
-    java("delete_group", group="deleted", address=broker.broker_address)
     warehouse.record()
     return cases
 
@@ -274,7 +270,7 @@ def test_the_diary_has_what_the_cases_say(judged: Judged):
         ("dead letter", "given-up", False),
     } == {each for each in given if each[0] not in (WARM_UP, "later")}
     never_given = SENT.keys() - {case for case, *_ in given}
-    without_trace = EXPLAINED.keys() | LOST.keys() | GIVEN_UP.keys()
+    without_trace = EXPLAINED.keys() | LOST.keys()
     given_without_trace = {
         *("batch", "batch of one", "batch of one, by tag", "consumed without trace"),
         *("in retry, not traced", "dead letter"),
@@ -283,7 +279,7 @@ def test_the_diary_has_what_the_cases_say(judged: Judged):
 
 
 def test_each_message_without_a_trace_has_its_cause_and_evidence(judged: Judged):
-    expected = {**EXPLAINED, **LOST, **GIVEN_UP}
+    expected = EXPLAINED | LOST
     assert judged.causes(ASKED) == {case: {verdict} for case, verdict in expected.items()}
 
 
