@@ -243,7 +243,7 @@ def traffic(java, broker: Sandbox, warehouse: Warehouse) -> dict[str, str]:
         **{"retrying": 1, "turned-off": 1, "stuck": 1, "given-up": 1},
     }
     java("wait_until_consumed", pairs=[[group, clients[group] + count] for group, count in expected.items()])
-    for group in (*(expected.keys() - {"broadcasting"}),):
+    for group in expected.keys() - {"broadcasting"}:
         java("wait_until_committed", group=group, queues=1)
     java("flush")
     warehouse.record()

@@ -17,7 +17,7 @@ RETRYING, SUCCEEDED = ("retrying", None), ("succeeded", None)
 
 
 @dataclass(frozen=True)
-class Told:
+class DeliveryCase:
     """Outcome and evidence of a delivery at the first watermark, 12 hours before the last, and at the last.
 
     Attributes:
@@ -36,32 +36,32 @@ class Told:
 
 
 OUTCOMES_BY_LOOK_UP = {
-    "dead_letter": Told((None, "dead_letter"), EXHAUSTED, PROVEN),
-    "dead_before_it_is_given_up": Told(
+    "dead_letter": DeliveryCase((None, "dead_letter"), EXHAUSTED, PROVEN),
+    "dead_before_it_is_given_up": DeliveryCase(
         (None, "dead_letter"), None, PROVEN, attempts=(), late=((SOON, 0, False),)
     ),
-    "not_looked_up": Told((None, None), EXHAUSTED, EXHAUSTED),
-    "without_a_dead_letter": Told((None, "consumed"), EXHAUSTED, EXHAUSTED),
-    "waits_for_its_retry": Told((None, "retrying"), EXHAUSTED, RETRYING),
-    "waits_after_the_last_retry": Told(
+    "not_looked_up": DeliveryCase((None, None), EXHAUSTED, EXHAUSTED),
+    "without_a_dead_letter": DeliveryCase((None, "consumed"), EXHAUSTED, EXHAUSTED),
+    "waits_for_its_retry": DeliveryCase((None, "retrying"), EXHAUSTED, RETRYING),
+    "waits_after_the_last_retry": DeliveryCase(
         (None, "retrying"), EXHAUSTED, RETRYING, attempts=((PUBLISHED, 16, False),)
     ),
-    "waits_no_longer": Told(("retrying", None), RETRYING, EXHAUSTED),
-    "tried_since": Told(("retrying", None), RETRYING, EXHAUSTED, late=((LATE, 16, False),)),
-    "sent_again": Told(("dead_letter", None), PROVEN, RETRYING, late=((LATE, 1, False),)),
-    "sent_again_well": Told(("dead_letter", None), PROVEN, SUCCEEDED, late=((LATE, 1, True),)),
+    "waits_no_longer": DeliveryCase(("retrying", None), RETRYING, EXHAUSTED),
+    "tried_since": DeliveryCase(("retrying", None), RETRYING, EXHAUSTED, late=((LATE, 16, False),)),
+    "sent_again": DeliveryCase(("dead_letter", None), PROVEN, RETRYING, late=((LATE, 1, False),)),
+    "sent_again_well": DeliveryCase(("dead_letter", None), PROVEN, SUCCEEDED, late=((LATE, 1, True),)),
 }
 
 
 def delivery_histories(batches: int) -> dict[str, History]:
     """By name."""
-    return {f"delivery_{name}": _history(told, batches) for name, told in OUTCOMES_BY_LOOK_UP.items()}
+    return {f"delivery_{name}": _history(case, batches) for name, case in OUTCOMES_BY_LOOK_UP.items()}
 
 
-def _history(told: Told, batches: int) -> History:
+def _history(case: DeliveryCase, batches: int) -> History:
     history = History()
     history.records.append(pub(0, "failed", PUBLISHED))
-    for batch, attempts in ((1, told.attempts), (batches, told.late)):
+    for batch, attempts in ((1, case.attempts), (batches, case.late)):
         for at, retry_times, is_success in attempts:
             number = len(history.records)
             history.records.append(begin(number, "failed", at, batch) | {"retry_times": retry_times})
@@ -74,7 +74,7 @@ def _history(told: Told, batches: int) -> History:
             end |= {"success": is_success, "context_code": "success" if is_success else "failed"}
             history.records.append(record(number + 1, "SubAfter", at + timedelta(seconds=1), batch, **end))
     first, second = (
-        state and Check("orders", "failed", "stock", state, queue_offset=7) for state in told.checks
+        state and Check("orders", "failed", "stock", state, queue_offset=7) for state in case.checks
     )
     stock = frozenset({"stock"})
     for number in range(batches - 1):

@@ -465,11 +465,11 @@ def test_a_look_up_decides_on_the_cause_of_its_message(name):
 @pytest.mark.parametrize("name", OUTCOMES_BY_LOOK_UP)
 def test_a_look_up_decides_on_the_outcome_of_a_failed_delivery(name):
     """By the definitions, as above."""
-    told = OUTCOMES_BY_LOOK_UP[name]
+    case = OUTCOMES_BY_LOOK_UP[name]
     history = delivery_histories(2)[f"delivery_{name}"]
     of_both = (rows.get(("failed", "stock", None)) for rows in tables_of(history, "fct_deliveries"))
     outcomes = [row and (row["outcome"], row["outcome_evidence"]) for row in of_both]
-    assert outcomes == [told.before, told.after]
+    assert outcomes == [case.before, case.after]
 
 
 @pytest.mark.parametrize("table", KEYS)
