@@ -81,6 +81,6 @@ def record(
                 why = f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
                 problem = f"cluster {cluster.name}, suspected messages: {why}"
                 return Recorded(saved.rows, False, [*collection.problems, problem])
-        count = store.save_message_checks(settings, collection, watermark, checked.rows, run_id)
+        count = store.save_message_checks(settings, collection, watermark, checked.rows, limits, run_id)
     rows = saved.rows | ({MESSAGE_CHECKS.name: count} if count else {})
     return Recorded(rows, bool(checked.rows) and not count, [*collection.problems, *checked.problems])

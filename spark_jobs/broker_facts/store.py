@@ -79,15 +79,23 @@ def save(
 
 
 def save_message_checks(
-    settings: Settings, collection: Collection, watermark: datetime | None, rows: list[Row], run_id: str
+    settings: Settings,
+    collection: Collection,
+    watermark: datetime | None,
+    rows: list[Row],
+    limits: BrokerFacts,
+    run_id: str,
 ) -> int:
     """Append the checks of a collection that is saved; return how many were.
+
+    Checks that another collection has added in the meantime are left out.
 
     Args:
         settings: where the lake is.
         collection: whose facts the messages were judged with.
         watermark: as given to `save`.
         rows: without `cluster` and `run_id`.
+        limits: how long a check is not repeated.
         run_id: of the extraction.
 
     Raises:
@@ -100,10 +108,25 @@ def save_message_checks(
         table = catalog.load_table(MESSAGE_CHECKS.name)
         if _is_superseded(settings, catalog, collection, watermark, is_saved=True):
             return 0
-        table.append(_arrow(table, full), snapshot_properties={RUN_ID: run_id})
-        return len(full)
+        known = {_checked(row) for row in _recent_checks(catalog, collection, limits)}
+        new = [row for row in full if _checked(row) not in known]
+        if new:
+            table.append(_arrow(table, new), snapshot_properties={RUN_ID: run_id})
+        return len(new)
 
     return retry_commit()(append) if full else 0
+
+
+def _recent_checks(catalog: Catalog, collection: Collection, limits: BrokerFacts) -> list[Row]:
+    """topic, msg_id and consumer_group of the cluster's checks that are not repeated yet."""
+    since = collection.observed_at - timedelta(minutes=limits.recheck_minutes)
+    condition = f"cluster = '{collection.cluster}' and checked_at > '{since.isoformat()}'"
+    columns = ["topic", "msg_id", "consumer_group"]
+    return list(scan(catalog.load_table(MESSAGE_CHECKS.name), condition, columns).to_pylist())
+
+
+def _checked(row: Row) -> tuple[str, str, str | None]:
+    return row["topic"], row["msg_id"], row["consumer_group"]
 
 
 def current_rows(catalog: Catalog, table: Table, cluster: str) -> list[Row]:
