@@ -16,6 +16,8 @@ override CLUSTER_GIVEN := $(filter-out undefined,$(origin CLUSTER))
 override TOPIC_GIVEN := $(filter-out undefined,$(origin TOPIC))
 override DASHBOARDS_GIVEN := $(filter-out undefined,$(origin DASHBOARDS))
 override export PYTHONPATH := $(CURDIR)
+# Many short processes start here: each of them would compile all modules that it imports.
+unexport PYTHONDONTWRITEBYTECODE
 
 export TRACE_HOME ?= $(CURDIR)/var
 export PYTHON ?= python3.11
@@ -79,7 +81,7 @@ if [ -z "$$uv" ]; then
 fi
 echo "set-up: installing $$(grep -c '^[a-z0-9]' "$$1") locked packages into $$2 (1 to 3 minutes)"
 [ -x "$$2/bin/python" ] || "$$uv" venv -q --python "$$PYTHON" "$$2"
-UV_SYSTEM_CERTS="$${UV_SYSTEM_CERTS:-true}" "$$uv" pip sync --require-hashes --python "$$2/bin/python" "$$1"
+UV_SYSTEM_CERTS="$${UV_SYSTEM_CERTS:-true}" "$$uv" pip sync --require-hashes --compile-bytecode --python "$$2/bin/python" "$$1"
 echo "set-up: packages installed in $$SECONDS s"
 touch "$$2/installed"
 endef
