@@ -47,6 +47,7 @@ def tables(cluster: Cluster) -> dict[str, Rows]:
     found["orphaned_messages"] = orphans(
         cluster, messages, found["fct_consume_attempts"], ends, recalled, expected
     )
+    found["dead_letters"] = dead_letters(cluster, messages, found["fct_deliveries"])
     found["fct_messages"] = message_states(messages, found)
     found["consumer_group_success"] = consumer_group_success(found)
     found["orphan_rate"] = orphan_rate(cluster, messages, expected, found["orphaned_messages"])
@@ -301,6 +302,7 @@ def deliveries(cluster: Cluster, sent: Rows, attempted: Rows) -> Rows:
                 attempt["occurred_at"],
                 _nulls_first(attempt["request_id"]),
                 attempt["outcome"],
+                _nulls_first(attempt["client"]),
             )
 
         first, last = min(of_delivery, key=order), max(of_delivery, key=order)
@@ -353,10 +355,13 @@ def deliveries(cluster: Cluster, sent: Rows, attempted: Rows) -> Rows:
             ),
             "first_attempt_at": first["occurred_at"],
             "last_attempt_at": last["occurred_at"],
+            "last_attempt_outcome": last["outcome"],
+            "last_attempt_client": last["client"],
             "succeeded_at": succeeded_at,
             "decided_at": decided_at.get(outcome),
             "hour": first["hour"],
             "is_published": publication is not None,
+            "published_at": publication["sent_at"] if publication else None,
             "queue_wait_ms": _ms(first["begun_at"], publication["sent_at"])
             if publication and sent_by_client and first["hour_source"] == "event_time" and first["begun_at"]
             else None,
@@ -400,6 +405,37 @@ def _unpublished_cause(cluster: Cluster, msg_id: str, first: datetime, history_f
     if history_from is not None and first < history_from + horizon:
         return "before_history"
     return "grpc_producer" if msg_id.startswith("01") and len(msg_id) == 34 else "untraced_send"
+
+
+def dead_letters(cluster: Cluster, messages: Rows, delivered: Rows) -> Rows:
+    """One row per message and group that gave it up."""
+    of_delivery = ("attempts", "retries", "last_attempt_at", "last_attempt_outcome", "last_attempt_client")
+    looked_up = {(c.topic, c.msg_id, c.group) for each in cluster.collections for c in each.checks}
+    found: Rows = {}
+    for topic, msg_id, group in looked_up:
+        at, check = last_check(cluster, topic, msg_id, group)
+        is_attempted = any(key[:2] == (msg_id, group) for key in delivered)
+        if check and check.state == "dead_letter" and (topic, msg_id) in messages and not is_attempted:
+            published_at = messages[topic, msg_id]["published_at"]
+            found[topic, msg_id, group] = dict.fromkeys(of_delivery) | {
+                "evidence": "proven",
+                "attempts": 0,
+                "retries": 0,
+                "published_at": published_at,
+                "decided_at": at,
+                "checked_at": at,
+                "hour": hour_of(published_at),
+            }
+    for (msg_id, group, _), row in delivered.items():
+        if row["outcome"] == "exhausted" and not row["is_broadcast"]:
+            at, _ = last_check(cluster, row["topic"], msg_id, group)
+            found[row["topic"], msg_id, group] = {
+                **{column: row[column] for column in (*of_delivery, "published_at", "decided_at")},
+                "evidence": row["outcome_evidence"],
+                "checked_at": at,
+                "hour": hour_of(row["published_at"]) if row["published_at"] else row["hour"],
+            }
+    return found
 
 
 # ---- transactions -------------------------------------------------------------------------------

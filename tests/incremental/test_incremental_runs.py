@@ -37,7 +37,7 @@ from tests.dbt.story import DAY, record_gap, whole_day
 from tests.incremental import definitions
 from tests.incremental.cluster import EPOCH, Cluster, Rows, Subscription, name
 from tests.incremental.coverage_histories import COVERAGE, HOUR, coverage_histories
-from tests.incremental.delivery_histories import OUTCOMES_BY_LOOK_UP, delivery_histories
+from tests.incremental.delivery_histories import DEAD_LETTERS, OUTCOMES_BY_LOOK_UP, delivery_histories
 from tests.incremental.histories import GROUPS, WATERMARK, Answers, History, drawn
 from tests.incremental.offset_histories import (
     CAUSES_BY_LOOK_UP,
@@ -76,6 +76,7 @@ KEYS = {
     "fct_deliveries": ("msg_id", "consumer_group", "broadcast_client"),
     "fct_messages": ("topic", "msg_id"),
     "fct_transactions": ("msg_id",),
+    "dead_letters": ("topic", "msg_id", "consumer_group"),
     "orphaned_messages": ("topic", "msg_id", "expected_group"),
     "consumer_group_success": ("consumer_group", "topic", "hour"),
     "orphan_rate": ("topic", "expected_group", "hour"),
@@ -470,6 +471,14 @@ def test_a_look_up_decides_on_the_outcome_of_a_failed_delivery(name):
     of_both = (rows.get(("failed", "stock", None)) for rows in tables_of(history, "fct_deliveries"))
     outcomes = [row and (row["outcome"], row["outcome_evidence"]) for row in of_both]
     assert outcomes == [case.before, case.after]
+
+
+@pytest.mark.parametrize("name", DEAD_LETTERS)
+def test_a_message_that_a_group_gave_up_is_a_dead_letter(name):
+    """By the definitions, as above."""
+    history = delivery_histories(2)[f"delivery_{name}"]
+    of_both = (rows.get(("orders", "failed", "stock")) for rows in tables_of(history, "dead_letters"))
+    assert tuple(row and row["evidence"] for row in of_both) == DEAD_LETTERS[name]
 
 
 @pytest.mark.parametrize("table", KEYS)

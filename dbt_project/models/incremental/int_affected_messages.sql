@@ -133,6 +133,23 @@ from {{ working_table('int_changed_messages') }}
     and deliveries.outcome != 'succeeded'
     and {{ is_retained('deliveries.hour') }} and {{ is_retained('deliveries.published_at') }}
 {% endif %}
+{% if 'dead_letter' in kinds %}
+  -- Of a group that is not expected, and traced no attempt.
+  union
+  select
+    messages.cluster as message_cluster,
+    messages.msg_id as message_key
+  from {{ published('fct_messages') }} as messages
+  inner join {{ working_table('int_context_changes') }} as changes
+    on
+      changes.kind = 'dead_letter'
+      and messages.cluster = changes.cluster
+      and messages.topic = changes.topic
+      and messages.msg_id = changes.msg_id
+  where
+    messages.is_published and messages.hour >= timestamp '{{ kinds['dead_letter'] }}'
+    and {{ is_retained('messages.hour') }}
+{% endif %}
 {% if 'incomplete' in kinds %}
   union
   select

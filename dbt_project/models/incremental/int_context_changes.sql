@@ -1,6 +1,6 @@
 -- One row per change of the context in this run, which messages without a new record depend on: a period in which a group is
--- expected, a subscription, the progress of a group, a look-up of a message, an hour of incomplete traces, a broadcast group, the
--- start of the history, an ingest gap.
+-- expected, a subscription, the progress of a group, a look-up of a message, one that found a dead letter before or now, an hour
+-- of incomplete traces, a broadcast group, the start of the history, an ingest gap.
 {{ config(only_in='incremental_run') }}
 
 with periods as (
@@ -90,7 +90,8 @@ checks as (
     known.topic,
     known.msg_id,
     known.consumer_group,
-    known.checked_at
+    known.checked_at,
+    known.state = 'dead_letter' or known_before.state <=> 'dead_letter' as is_dead_letter
   from {{ ref('int_message_checks') }} as known
   left join {{ published('int_message_checks') }} as known_before
     on
@@ -191,6 +192,17 @@ select
   checked_at - interval '8' day as changed_from,
   checked_at as changed_to
 from checks
+union all
+select
+  'dead_letter' as kind,
+  cluster,
+  topic,
+  consumer_group,
+  msg_id,
+  checked_at - interval '8' day as changed_from,
+  checked_at as changed_to
+from checks
+where is_dead_letter
 union all
 select
   'incomplete' as kind,

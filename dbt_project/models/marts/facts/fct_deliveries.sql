@@ -59,7 +59,7 @@ aggregated as (
         client
       )
     ) as first_attempt,
-    max(struct(attempt_order as retry_times, occurred_at, request_id, outcome)) as last_attempt,
+    max(struct(attempt_order as retry_times, occurred_at, request_id, outcome, client)) as last_attempt,
     max(occurred_at) as last_begun_at,
     max(coalesce(finished_at, occurred_at)) as last_seen_at,
     min(struct(finished_at, is_client_time)) filter (
@@ -166,6 +166,8 @@ select
   first_attempt.client,
   first_attempt.occurred_at as first_attempt_at,
   last_attempt.occurred_at as last_attempt_at,
+  last_attempt.outcome as last_attempt_outcome,
+  last_attempt.client as last_attempt_client,
   first_success.finished_at as succeeded_at,
   case outcome
     when 'succeeded' then coalesce(first_success.finished_at, last_attempt.occurred_at)
