@@ -71,11 +71,3 @@ left anti join excluded
     and (excluded.valid_from is null or pairs.published_at >= excluded.valid_from)
     and (excluded.valid_to is null or pairs.published_at < excluded.valid_to)
 {% endmacro %}
-
-{# A condition on a cause of orphaned_messages: an orphan of an expected group that the orphan rate and the alerts count. #}
-{% macro is_in_orphan_rate(cause) -%}
-  {{ cause }} in (
-    'not_returned', 'dead_letter', 'skipped', 'lost_trace', 'passed_untraced', 'backlog_overdue', 'broadcasting', 'gone',
-    'filtered_or_lost'
-  )
-{%- endmacro %}

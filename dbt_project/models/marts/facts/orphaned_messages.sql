@@ -253,6 +253,16 @@ classified as (
       else 'backlog_overdue'
     end as cause
   from answered
+),
+
+counted as (
+  select
+    *,
+    cause in (
+      'not_returned', 'dead_letter', 'skipped', 'lost_trace', 'passed_untraced', 'backlog_overdue', 'broadcasting', 'gone',
+      'filtered_or_lost'
+    ) as counts_in_orphan_rate
+  from classified
 )
 
 select
@@ -261,8 +271,8 @@ select
   msg_id,
   expected_group,
   cause,
-  cause = 'no_traced_group' or {{ is_in_orphan_rate('cause') }} as is_orphan,
-  {{ is_in_orphan_rate('cause') }} as counts_in_orphan_rate,
+  cause = 'no_traced_group' or counts_in_orphan_rate as is_orphan,
+  counts_in_orphan_rate,
   case
     when cause in ('rolled_back', 'recalled', 'filtered', 'in_flight', 'dead_letter', 'retrying', 'skipped', 'group_deleted')
       then 'proven'
@@ -297,4 +307,4 @@ select
     when cause = 'in_flight' then attempt_review_at
     when cause = 'retrying' then retried_to
   end as next_review_at
-from classified
+from counted
