@@ -16,6 +16,11 @@
   and ({{ gap_from }} is null or {{ message }}.due_at + {{ limit(['consume_timeout', 'grace']) }} >= {{ gap_from }})
 {%- endmacro %}
 
+{# A number rounded down to one significant digit: 1 to 9, 10, 20 and so on. #}
+{% macro one_digit(number) -%}
+  cast(rpad(left(cast({{ number }} as string), 1), length(cast({{ number }} as string)), '0') as bigint)
+{%- endmacro %}
+
 {# The query of int_changed_publications and int_affected_publications: the first Pub per message id of the set. Pubs to retry and
    dead-letter topics do not count: their messages were published before. #}
 {% macro first_publications(set) %}

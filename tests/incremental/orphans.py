@@ -136,6 +136,9 @@ def orphans(
             "due_at": due,
             "broker_due_at": broker_due,
             "checked_at": at,
+            "messages_behind": _first_digit(_behind(cluster, topic, group))
+            if cause in ("in_backlog", "backlog_overdue")
+            else None,
         }
     return found
 
@@ -354,6 +357,23 @@ def _progress(
         None if None in passed else min(at for at in passed if at),
         None if None in not_reached else max(at for at in not_reached if at),
     )
+
+
+def _behind(cluster: Cluster, topic: str, group: str | None) -> int | None:
+    """How many messages the group is behind on the topic; None where it is unknown."""
+    last = cluster.collections[-1] if cluster.collections else None
+    if last is None or group not in last.groups or group in last.broadcasting:
+        return None
+    behind = [
+        max(last.ends[each] - offset, 0)
+        for (each, of_group), offset in last.offsets.items()
+        if (name(each), of_group) == (topic, group)
+    ]
+    return behind[0] if len(behind) == 1 else None
+
+
+def _first_digit(number: int | None) -> int | None:
+    return None if number is None else int(str(number)[0] + "0" * (len(str(number)) - 1))
 
 
 def _changes(seen: list[tuple[datetime, int | None]]) -> list[tuple[datetime, int | None]]:

@@ -40,6 +40,7 @@ from tests.incremental.coverage_histories import COVERAGE, HOUR, coverage_histor
 from tests.incremental.delivery_histories import DEAD_LETTERS, OUTCOMES_BY_LOOK_UP, delivery_histories
 from tests.incremental.histories import GROUPS, WATERMARK, Answers, History, drawn
 from tests.incremental.offset_histories import (
+    BEHIND,
     CAUSES_BY_LOOK_UP,
     CAUSES_BY_OFFSETS,
     offset_histories,
@@ -439,6 +440,14 @@ def test_committed_offsets_change_the_cause_of_unconsumed_messages(name):
     for msg_id, (cause_before, cause_after) in expected.items():
         of_both = (rows["orders", msg_id, "stock"] for rows in orphans)
         assert [(row["cause"], row["evidence"]) for row in of_both] == [cause_before, cause_after], msg_id
+
+
+@pytest.mark.parametrize(("name", "msg_id"), BEHIND)
+def test_a_backlog_says_how_many_messages_the_group_is_behind(name, msg_id):
+    """By the definitions, as above."""
+    orphans = tables_of(offset_histories(2)[name], "orphaned_messages")
+    found = tuple(rows["orders", msg_id, "stock"]["messages_behind"] for rows in orphans)
+    assert found == BEHIND[name, msg_id]
 
 
 @pytest.mark.parametrize("name", COVERAGE)

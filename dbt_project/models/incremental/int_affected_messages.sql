@@ -101,6 +101,20 @@ from {{ working_table('int_changed_messages') }}
     )
     and {{ is_retained('orphaned.hour') }}
 {% endif %}
+{% if 'backlog' in kinds %}
+  union
+  select
+    orphaned.cluster as message_cluster,
+    orphaned.msg_id as message_key
+  from {{ published('orphaned_messages') }} as orphaned
+  inner join {{ working_table('int_context_changes') }} as changes
+    on
+      changes.kind = 'backlog'
+      and orphaned.cluster = changes.cluster
+      and orphaned.topic = changes.topic
+      and orphaned.expected_group = changes.consumer_group
+  where orphaned.cause in ('in_backlog', 'backlog_overdue') and {{ is_retained('orphaned.hour') }}
+{% endif %}
 {% if 'check' in kinds %}
   union
   select

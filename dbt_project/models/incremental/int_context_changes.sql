@@ -1,6 +1,6 @@
 -- One row per change of the context in this run, which messages without a new record depend on: a period in which a group is
--- expected, a subscription, the progress of a group, a look-up of a message, one that found a dead letter before or now, an hour
--- of incomplete traces, a broadcast group, the start of the history, an ingest gap.
+-- expected, a subscription, the progress of a group, how far it is behind, a look-up of a message, one that found a dead letter
+-- before or now, an hour of incomplete traces, a broadcast group, the start of the history, an ingest gap.
 {{ config(only_in='incremental_run') }}
 
 with periods as (
@@ -81,6 +81,21 @@ progress_changes as (
   from progress
     lateral view explode(times) as moved
   where is_all or not moved.new_time <=> moved.old_time
+),
+
+-- Of a backlog, only the first digit is told, so that a growing one is not computed again in each run.
+backlogs as (
+  select
+    coalesce(known.cluster, known_before.cluster) as cluster,
+    coalesce(known.topic, known_before.topic) as topic,
+    coalesce(known.consumer_group, known_before.consumer_group) as consumer_group
+  from {{ ref('int_group_progress') }} as known
+  full outer join {{ published('int_group_progress') }} as known_before
+    on
+      known.cluster = known_before.cluster
+      and known.topic = known_before.topic
+      and known.consumer_group = known_before.consumer_group
+  where not {{ one_digit('known.messages_behind') }} <=> {{ one_digit('known_before.messages_behind') }}
 ),
 
 -- A row is gone only where retention has dropped its message. A message is looked up within a week of its publication.
@@ -182,6 +197,16 @@ select
   changed_from,
   changed_to
 from progress_changes
+union all
+select
+  'backlog' as kind,
+  cluster,
+  topic,
+  consumer_group,
+  cast(null as string) as msg_id,
+  cast(null as timestamp) as changed_from,
+  cast(null as timestamp) as changed_to
+from backlogs
 union all
 select
   'check' as kind,

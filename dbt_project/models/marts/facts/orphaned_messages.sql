@@ -135,6 +135,7 @@ known as (
     progress.passed_to,
     progress.not_reached_from,
     progress.last_attempt_at,
+    progress.messages_behind,
     coalesce(hours.ends_without_begin + hours.begins_without_end > 0, false) as is_trace_incomplete,
     -- What the look-up of the message says now; NULL: nothing. Of a subscription that changed since the publication, the one at
     -- the publication counts.
@@ -291,6 +292,7 @@ select
   due_at,
   broker_due_at,
   checked_at,
+  case when cause in ('in_backlog', 'backlog_overdue') then {{ one_digit('messages_behind') }} end as messages_behind,
   hour,
   hour_source,
   producer_group,
