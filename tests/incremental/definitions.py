@@ -262,32 +262,51 @@ def _outcome(cluster: Cluster, end: Record | None, not_returned_at: datetime | N
     return "timeout" if end["context_code"] == "timeout" else "success"
 
 
-def broadcast_groups(attempted: Rows) -> set[str]:
-    """Groups of which most messages had first attempts on several clients within an hour."""
+def is_broadcast(cluster: Cluster, group: str, at: datetime, inferred: set[str]) -> bool:
+    """Whether the group is in broadcast mode: as the brokers said last, or as it is inferred."""
+    said = [group in c.broadcasting for c in cluster.collections if group in c.online and c.at <= at]
+    return said[-1] if said else group in inferred
+
+
+def inferred_broadcast_groups(cluster: Cluster, attempted: Rows) -> set[str]:
+    """Groups of which most messages had first attempts on several clients within an hour, before the brokers said a mode."""
+    first_said: dict[str, datetime] = {}
+    for collection in reversed(cluster.collections):
+        first_said |= dict.fromkeys(collection.online, collection.at)
     clients: dict[Key, set[str]] = defaultdict(set)
     for (_, msg_id), attempt in attempted.items():
-        if attempt["consumer_group"] is not None and attempt["retry_times"] == 0:
+        group = attempt["consumer_group"]
+        if group in first_said and attempt["hour"] > first_said[group]:
+            continue
+        if group is not None and attempt["retry_times"] == 0:
             clients[attempt["consumer_group"], attempt["hour"], msg_id].add(attempt["client"])
     several, all_of = Counter[str](), Counter[str]()
     for (group, *_), on in clients.items():
         all_of[group] += 1
         several[group] += len(on) > 1
-    return {group for group in all_of if several[group] >= 2 and several[group] * 2 > all_of[group]}
+    return {group for group in all_of if several[group] >= 3 and several[group] * 4 >= all_of[group] * 3}
 
 
 def deliveries(cluster: Cluster, sent: Rows, attempted: Rows) -> Rows:
     """One row per message and consumer group; of a broadcast group one per client."""
-    broadcast, published = broadcast_groups(attempted), _publications(sent)
+    inferred, published = inferred_broadcast_groups(cluster, attempted), _publications(sent)
+    delivered_from: dict[Key, datetime] = {}
+    for (_, msg_id), attempt in attempted.items():
+        key, at = (msg_id, attempt["consumer_group"]), attempt["occurred_at"]
+        delivered_from[key] = min(at, delivered_from.get(key, at))
+    broadcast = {
+        key for key, at in delivered_from.items() if key[1] and is_broadcast(cluster, key[1], at, inferred)
+    }
     folded: dict[Key, list[Record]] = defaultdict(list)
     for (request_id, msg_id), attempt in attempted.items():
         group = attempt["consumer_group"]
         if group is not None and msg_id is not None:
-            client = attempt["client"] if group in broadcast else None
+            client = attempt["client"] if (msg_id, group) in broadcast else None
             folded[msg_id, group, client].append(attempt | {"request_id": request_id})
     history_from = min((a["occurred_at"] for a in attempted.values()), default=None)
     found: Rows = {}
     for (msg_id, group, client), of_delivery in folded.items():
-        is_broadcast = group in broadcast
+        is_of_broadcast = (msg_id, group) in broadcast
 
         def number(attempt: Record, of_delivery: list[Record] = of_delivery) -> int:
             earlier = [a for a in of_delivery if a["occurred_at"] <= attempt["occurred_at"]]
@@ -310,9 +329,9 @@ def deliveries(cluster: Cluster, sent: Rows, attempted: Rows) -> Rows:
         successes = [(at, _is_client_time(a)) for a, at in ended if a["outcome"] in ENDED_WELL and at]
         succeeded_at, ended_by_client = min(successes, default=(None, False))
         last_seen_at = max(at or a["occurred_at"] for a, at in ended)
-        limit = 0 if is_broadcast else cluster.limits.max_retry_times
+        limit = 0 if is_of_broadcast else cluster.limits.max_retry_times
         publication = published.get(msg_id)
-        said = _look_up(cluster, publication, msg_id, group, of_delivery) if not is_broadcast else None
+        said = _look_up(cluster, publication, msg_id, group, of_delivery) if not is_of_broadcast else None
         said_at, state = said or (None, None)
         is_dead, is_waiting = state == "dead_letter", state == "retrying"
         alive_at = max(last_seen_at, said_at) if is_waiting and said_at else last_seen_at
@@ -341,14 +360,14 @@ def deliveries(cluster: Cluster, sent: Rows, attempted: Rows) -> Rows:
         unknown = not first["has_begin"] or number(first) > 0 or first["outcome"] == "in_flight"
         found[msg_id, group, client] = {
             "topic": publication["topic"] if publication else None,
-            "is_broadcast": is_broadcast,
+            "is_broadcast": is_of_broadcast,
             "outcome": outcome,
             "outcome_evidence": None if outcome != "exhausted" else "proven" if is_dead else "inferred",
             "is_first_attempt_success": None if unknown else first["outcome"] == "success",
             "attempts": len(of_delivery),
-            "retries": 0 if is_broadcast else max(retries, default=0),
+            "retries": 0 if is_of_broadcast else max(retries, default=0),
             "duplicates": 0
-            if is_broadcast
+            if is_of_broadcast
             else sum(
                 max(times - (publication["sends"] if publication else 1), 0)
                 for times in Counter(retries).values()

@@ -35,6 +35,7 @@ from tests import lakes
 from tests.dbt.events import Events
 from tests.dbt.story import DAY, record_gap, whole_day
 from tests.incremental import definitions
+from tests.incremental.broadcast_histories import MODES, broadcast_histories
 from tests.incremental.cluster import EPOCH, Cluster, Rows, Subscription, name
 from tests.incremental.coverage_histories import COVERAGE, HOUR, coverage_histories
 from tests.incremental.delivery_histories import DEAD_LETTERS, OUTCOMES_BY_LOOK_UP, delivery_histories
@@ -318,7 +319,7 @@ def built(empty_lake, catalog, settings, state) -> Built:
     spark = empty_lake
     of_hypothesis = {f"h{n:04}": history for n, history in enumerate(drawn(HISTORIES, BATCHES, SEED))}
     histories = of_hypothesis | offset_histories(BATCHES) | coverage_histories(BATCHES)
-    histories |= delivery_histories(BATCHES)
+    histories |= delivery_histories(BATCHES) | broadcast_histories(BATCHES)
     complete_to = None
     for number, story in enumerate(dealt(whole_day().rows, SEED), start=1):
         save_facts(settings, histories, number - 1, complete_to)
@@ -488,6 +489,17 @@ def test_a_message_that_a_group_gave_up_is_a_dead_letter(name):
     history = delivery_histories(2)[f"delivery_{name}"]
     of_both = (rows.get(("orders", "failed", "stock")) for rows in tables_of(history, "dead_letters"))
     assert tuple(row and row["evidence"] for row in of_both) == DEAD_LETTERS[name]
+
+
+@pytest.mark.parametrize("name", MODES)
+def test_the_brokers_decide_on_the_mode_of_a_group_from_the_first_fact_on(name):
+    """By the definitions, as above."""
+    history = broadcast_histories(2)[f"broadcast_{name}"]
+    for rows, expected in zip(
+        tables_of(history, "fct_deliveries"), (MODES[name].before, MODES[name].after), strict=True
+    ):
+        found = {msg_id: row["is_broadcast"] for (msg_id, *_), row in rows.items()}
+        assert {msg_id: found.get(msg_id) for msg_id in expected} == expected
 
 
 @pytest.mark.parametrize("table", KEYS)

@@ -249,8 +249,11 @@ select
   cast(null as timestamp) as changed_to
 from {{ ref('int_broadcast_groups') }} as broadcast
 full outer join {{ published('int_broadcast_groups') }} as broadcast_before
-  on broadcast.cluster = broadcast_before.cluster and broadcast.consumer_group = broadcast_before.consumer_group
-where broadcast.cluster is null or broadcast_before.cluster is null
+  on
+    broadcast.cluster = broadcast_before.cluster
+    and broadcast.consumer_group = broadcast_before.consumer_group
+    and broadcast.broadcast_from = broadcast_before.broadcast_from
+where not broadcast.broadcast_to <=> broadcast_before.broadcast_to
 union all
 select
   'history' as kind,

@@ -25,7 +25,10 @@ select
   coalesce(group_owners.team, topic_owners.team) as team
 from seen
 left join {{ ref('int_broadcast_groups') }} as broadcast
-  on seen.cluster = broadcast.cluster and seen.consumer_group = broadcast.consumer_group
+  on
+    seen.cluster = broadcast.cluster
+    and seen.consumer_group = broadcast.consumer_group
+    and broadcast.broadcast_to = timestamp '9999-12-31 00:00:00'
 left join {{ ref('int_group_progress') }} as progress
   on
     seen.cluster = progress.cluster

@@ -1,6 +1,14 @@
 -- One row per delivery: (cluster, msg_id, consumer_group), its attempts combined; for a broadcast group, one row per client.
 {{ config(partition_by='hour', replaces='message') }}
-with attempts as (
+with timed as (
+  select
+    *,
+    min(occurred_at) over (partition by cluster, msg_id, consumer_group) as delivered_from
+  from {{ affected_attempts() }}
+  where consumer_group is not null and msg_id is not null
+),
+
+attempts as (
   select
     attempts.*,
     broadcast.consumer_group is not null as is_broadcast,
@@ -27,10 +35,13 @@ with attempts as (
       ),
       0
     ) as attempt_order
-  from {{ affected_attempts() }} as attempts
+  from timed as attempts
   left join {{ ref('int_broadcast_groups') }} as broadcast
-    on attempts.cluster = broadcast.cluster and attempts.consumer_group = broadcast.consumer_group
-  where attempts.consumer_group is not null and attempts.msg_id is not null
+    on
+      attempts.cluster = broadcast.cluster
+      and attempts.consumer_group = broadcast.consumer_group
+      and attempts.delivered_from >= broadcast.broadcast_from
+      and attempts.delivered_from < broadcast.broadcast_to
 ),
 
 aggregated as (
