@@ -10,6 +10,7 @@ from collections import Counter, defaultdict
 from datetime import datetime, timedelta
 from typing import Any
 
+from tests.incremental.broadcasting import inferred_broadcast_groups, is_broadcast
 from tests.incremental.cluster import (
     DAY_MS,
     ENDED_WELL,
@@ -260,31 +261,6 @@ def _outcome(cluster: Cluster, end: Record | None, not_returned_at: datetime | N
         code = end["context_code"]
         return code if code in ("exception", "returned_null") else "failed"
     return "timeout" if end["context_code"] == "timeout" else "success"
-
-
-def is_broadcast(cluster: Cluster, group: str, at: datetime, inferred: set[str]) -> bool:
-    """Whether the group is in broadcast mode: as the brokers said last, or as it is inferred."""
-    said = [group in c.broadcasting for c in cluster.collections if group in c.online and c.at <= at]
-    return said[-1] if said else group in inferred
-
-
-def inferred_broadcast_groups(cluster: Cluster, attempted: Rows) -> set[str]:
-    """Groups of which most messages had first attempts on several clients within an hour, before the brokers said a mode."""
-    first_said: dict[str, datetime] = {}
-    for collection in reversed(cluster.collections):
-        first_said |= dict.fromkeys(collection.online, collection.at)
-    clients: dict[Key, set[str]] = defaultdict(set)
-    for (_, msg_id), attempt in attempted.items():
-        group = attempt["consumer_group"]
-        if group in first_said and attempt["hour"] > first_said[group]:
-            continue
-        if group is not None and attempt["retry_times"] == 0:
-            clients[attempt["consumer_group"], attempt["hour"], msg_id].add(attempt["client"])
-    several, all_of = Counter[str](), Counter[str]()
-    for (group, *_), on in clients.items():
-        all_of[group] += 1
-        several[group] += len(on) > 1
-    return {group for group in all_of if several[group] >= 3 and several[group] * 4 >= all_of[group] * 3}
 
 
 def deliveries(cluster: Cluster, sent: Rows, attempted: Rows) -> Rows:

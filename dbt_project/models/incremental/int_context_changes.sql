@@ -61,6 +61,7 @@ progress as (
     array(
       struct(known.passed_to as new_time, known_before.passed_to as old_time),
       struct(known.not_reached_from as new_time, known_before.not_reached_from as old_time),
+      struct(known.first_attempt_at as new_time, known_before.first_attempt_at as old_time),
       struct(known.last_attempt_at as new_time, known_before.last_attempt_at as old_time)
     ) as times
   from {{ ref('int_group_progress') }} as known

@@ -344,6 +344,7 @@ attempts as (
     cluster,
     topic,
     consumer_group,
+    min(first_attempt_at) as first_attempt_at,
     max(last_attempt_at) as last_attempt_at
   from {{ ref('int_consume_hours') }}
   group by cluster, topic, consumer_group
@@ -357,6 +358,7 @@ select
   known.not_reached_from,
   known.deleted_at,
   known.messages_behind,
+  coalesce(attempts.first_attempt_at, timestamp '1970-01-01 00:00:00') as first_attempt_at,
   coalesce(attempts.last_attempt_at, timestamp '1970-01-01 00:00:00') as last_attempt_at
 from known
 left join attempts

@@ -134,6 +134,7 @@ known as (
     progress.deleted_at is not null as is_group_deleted,
     progress.passed_to,
     progress.not_reached_from,
+    progress.first_attempt_at,
     progress.last_attempt_at,
     progress.messages_behind,
     coalesce(hours.ends_without_begin + hours.begins_without_end > 0, false) as is_trace_incomplete,
@@ -242,7 +243,7 @@ classified as (
         then
           case
             when is_skipped then 'skipped'
-            when last_attempt_at < published_at then 'untraced_consumer'
+            when last_attempt_at < published_at or first_attempt_at > published_at then 'untraced_consumer'
             when look_up = 'consumed' and is_trace_incomplete then 'lost_trace'
             else 'passed_untraced'
           end
