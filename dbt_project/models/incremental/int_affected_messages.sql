@@ -113,7 +113,10 @@ from {{ working_table('int_changed_messages') }}
       and orphaned.cluster = changes.cluster
       and orphaned.topic = changes.topic
       and orphaned.expected_group = changes.consumer_group
-  where orphaned.cause in ('in_backlog', 'backlog_overdue') and {{ is_retained('orphaned.hour') }}
+      and orphaned.hour between changes.changed_from and changes.changed_to
+  where
+    orphaned.cause in ('in_backlog', 'backlog_overdue')
+    and orphaned.hour >= timestamp '{{ kinds['backlog'] }}' and {{ is_retained('orphaned.hour') }}
 {% endif %}
 {% if 'check' in kinds %}
   union

@@ -87,15 +87,32 @@ progress_changes as (
 -- Of a backlog, only the first digit is told, so that a growing one is not computed again in each run.
 backlogs as (
   select
-    coalesce(known.cluster, known_before.cluster) as cluster,
-    coalesce(known.topic, known_before.topic) as topic,
-    coalesce(known.consumer_group, known_before.consumer_group) as consumer_group
-  from {{ ref('int_group_progress') }} as known
-  full outer join {{ published('int_group_progress') }} as known_before
+    messages.cluster,
+    messages.topic,
+    messages.expected_group as consumer_group,
+    messages.first_hour,
+    messages.last_hour
+  from (
+    select
+      cluster,
+      topic,
+      expected_group,
+      min(hour) as first_hour,
+      max(hour) as last_hour
+    from {{ published('orphan_rate') }}
+    where in_backlog + backlog_overdue > 0
+    group by cluster, topic, expected_group
+  ) as messages
+  left join {{ ref('int_group_progress') }} as known
     on
-      known.cluster = known_before.cluster
-      and known.topic = known_before.topic
-      and known.consumer_group = known_before.consumer_group
+      messages.cluster = known.cluster
+      and messages.topic = known.topic
+      and messages.expected_group = known.consumer_group
+  left join {{ published('int_group_progress') }} as known_before
+    on
+      messages.cluster = known_before.cluster
+      and messages.topic = known_before.topic
+      and messages.expected_group = known_before.consumer_group
   where not {{ one_digit('known.messages_behind') }} <=> {{ one_digit('known_before.messages_behind') }}
 ),
 
@@ -205,8 +222,8 @@ select
   topic,
   consumer_group,
   cast(null as string) as msg_id,
-  cast(null as timestamp) as changed_from,
-  cast(null as timestamp) as changed_to
+  first_hour as changed_from,
+  last_hour as changed_to
 from backlogs
 union all
 select
