@@ -60,6 +60,10 @@ insert into marts.orphaned_messages by name
   select cluster, topic, md5(topic || hour || i) as msg_id, consumer_group as expected_group, 'filtered_or_lost' as cause,
     true as is_orphan, true as counts_in_orphan_rate, hour as published_at, hour, producer_group
   from grid, range(3) as numbers(i) where hour >= (select max(hour) from grid) - interval 60 day;
+insert into marts.dead_letters by name
+  select cluster, topic, md5(topic || hour || i) as msg_id, consumer_group, 'inferred' as evidence, 17 as attempts,
+    hour as decided_at, hour
+  from grid, range(2) as numbers(i) where hour >= (select max(hour) from grid) - interval 60 day;
 insert into ops.check_results by name
   select 'lag' as "check", 'prod/' || topic as entity, 'freshness' as "class", 'critical' as severity,
     (n % 100)::double as value, true as passed, hour as evaluated_at

@@ -16,6 +16,11 @@
   and ({{ gap_from }} is null or {{ message }}.due_at + {{ limit(['consume_timeout', 'grace']) }} >= {{ gap_from }})
 {%- endmacro %}
 
+{# A number rounded down to one significant digit: 1 to 9, 10, 20 and so on. #}
+{% macro one_digit(number) -%}
+  cast(rpad(left(cast({{ number }} as string), 1), length(cast({{ number }} as string)), '0') as bigint)
+{%- endmacro %}
+
 {# The query of int_changed_publications and int_affected_publications: the first Pub per message id of the set. Pubs to retry and
    dead-letter topics do not count: their messages were published before. #}
 {% macro first_publications(set) %}
@@ -71,11 +76,3 @@ left anti join excluded
     and (excluded.valid_from is null or pairs.published_at >= excluded.valid_from)
     and (excluded.valid_to is null or pairs.published_at < excluded.valid_to)
 {% endmacro %}
-
-{# A condition on a cause of orphaned_messages: an orphan of an expected group that the orphan rate and the alerts count. #}
-{% macro is_in_orphan_rate(cause) -%}
-  {{ cause }} in (
-    'not_returned', 'dead_letter', 'skipped', 'lost_trace', 'passed_untraced', 'backlog_overdue', 'broadcasting', 'gone',
-    'filtered_or_lost'
-  )
-{%- endmacro %}

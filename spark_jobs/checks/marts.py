@@ -5,6 +5,7 @@ Rates cover the last `window_hours` before the cluster's watermark.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 from functools import partial
 
@@ -13,13 +14,6 @@ from pyspark.sql import Row
 from spark_jobs.checks.check import Measured, Run, check, rate
 
 _messaging = partial(check, kind="messaging", stage="marts", severity="warning", route="messaging")
-# The causes of orphaned_messages that count in the orphan rate.
-_ORPHAN_CAUSES = (
-    *("not_returned", "dead_letter", "skipped", "lost_trace", "passed_untraced", "backlog_overdue"),
-    *("broadcasting", "gone", "filtered_or_lost"),
-)
-# The causes that ordinary use does not explain while a group is silent.
-_UNEXPLAINED_CAUSES = (*_ORPHAN_CAUSES, "in_backlog")
 _CLIENT_HOST = "regexp_replace(substring_index(client, '@', 1), ':[0-9]+$', '')"
 
 
@@ -97,8 +91,8 @@ def orphans_proven(run: Run) -> Iterator[Measured]:
     Measured per topic and expected group: the share of judged messages that are orphans with evidence `proven`. It is
     compared however few messages were judged.
     """
-    for row in _orphans(run):
-        text = f"{row.proven} of {row.judged} messages are orphans with evidence proven ({_causes(row)})"
+    for row, causes in _orphans(run):
+        text = f"{row.proven} of {row.judged} messages are orphans with evidence proven (causes: {causes})"
         yield Measured(_pair(row), row.proven / row.judged if row.judged else 0.0, text)
 
 
@@ -115,33 +109,27 @@ def orphan_rate(run: Run) -> Iterator[Measured]:
     Measured per topic and expected group: the share of judged messages that are orphans with evidence `inferred` or
     `unknown`.
     """
-    for row in _orphans(run):
+    for row, causes in _orphans(run):
         evidence = f"evidence: {row.inferred} inferred, {row.unknown} unknown"
-        text = f"messages are orphans without proof ({evidence}; {_causes(row)})"
+        text = f"messages are orphans without proof ({evidence}; causes: {causes})"
         yield rate(_pair(row), row.inferred + row.unknown, row.judged, text, run.settings)
 
 
-def _orphans(run: Run) -> list[Row]:
-    """Judged messages per topic and group, and the orphans among them by evidence and by cause."""
-    counts = (
-        f"sum({column}) as {name}"
-        for name, column in (
-            ("judged", "judged"),
-            *((evidence, f"orphaned_{evidence}") for evidence in ("proven", "inferred", "unknown")),
-            *((cause, cause) for cause in _ORPHAN_CAUSES),
-        )
-    )
-    return _of_window(run, "orphan_rate", f"cluster, topic, expected_group, {', '.join(counts)}")
+def _orphans(run: Run) -> Iterator[tuple[Row, str]]:
+    """Judged messages per topic and group, the orphans among them by evidence, and their causes, the most frequent first."""
+    pair = "cluster, topic, expected_group"
+    evidences = (f"sum(orphaned_{each}) as {each}" for each in ("proven", "inferred", "unknown"))
+    causes: dict[str, list[tuple[int, str]]] = defaultdict(list)
+    columns = f"{pair}, cause, count(*) as messages"
+    for row in _of_window(run, "orphaned_messages", columns, "counts_in_orphan_rate"):
+        causes[_pair(row)].append((row.messages, row.cause))
+    for row in _of_window(run, "orphan_rate", f"{pair}, sum(judged) as judged, {', '.join(evidences)}"):
+        counts = sorted(causes[_pair(row)], reverse=True)
+        yield row, ", ".join(f"{count} {cause}" for count, cause in counts) or "none"
 
 
 def _pair(row: Row) -> str:
     return f"{row.cluster}/{row.topic}/{row.expected_group}"
-
-
-def _causes(row: Row) -> str:
-    """The causes of the orphans and their numbers, the most frequent first."""
-    counts = sorted(((row[cause], cause) for cause in _ORPHAN_CAUSES if row[cause]), reverse=True)
-    return f"causes: {', '.join(f'{count} {cause}' for count, cause in counts) or 'none'}"
 
 
 @_messaging(
@@ -176,7 +164,6 @@ def group_silent(run: Run) -> Iterator[Measured]:
     `group_silent_minutes` before the grace is explained, such as by its subscription.
     """
     minutes, grace = run.settings.checks.group_silent_minutes, run.settings.limits.grace_seconds
-    causes = ", ".join(f"'{cause}'" for cause in _UNEXPLAINED_CAUSES)
     for row in _rows(
         run,
         f"""
@@ -197,7 +184,8 @@ def group_silent(run: Run) -> Iterator[Measured]:
           join lake.marts.orphaned_messages as orphaned
             on active.cluster = orphaned.cluster and active.consumer_group = orphaned.expected_group
           where
-            cause in ({causes})
+            -- Ordinary use does not explain a backlog while the group is silent.
+            (counts_in_orphan_rate or cause = 'in_backlog')
             and published_at > timestampadd(second, -{int(minutes * 60) + grace}, watermark)
             and published_at <= timestampadd(second, -{grace}, watermark)
           group by all

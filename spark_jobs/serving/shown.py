@@ -73,8 +73,8 @@ class Shown:
 def for_dashboards(settings: Settings, catalog: Catalog) -> list[Shown]:
     """The relations of the file of the dashboards: all are copied, so it needs no other file.
 
-    It has the marts by hour and day, the dimensions, `slo_burn`, the newest orphaned messages, and alerts, check results and
-    ingest gaps; no user keys.
+    It has the marts by hour and day, the dimensions, `slo_burn`, the newest orphaned messages and dead letters, and alerts,
+    check results and ingest gaps; no user keys.
     """
     names = {".".join(name) for name in catalog.list_tables("marts")} - set(_NOT_IN_DASHBOARDS)
     names |= {name for name in _OPS_IN_DASHBOARDS if catalog.table_exists(name)}

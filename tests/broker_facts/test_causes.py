@@ -107,6 +107,8 @@ class Judged:
         cases: message id to its case.
         diary: consumer group, message id and whether the listener returned success, of each call.
         rows: cluster to its rows of `orphaned_messages`.
+        dead_letters: cluster to the proven dead letters: case, consumer group and traced attempts.
+        broadcast: cluster to the broadcast groups of deliveries, and whether the brokers said so.
         alerts: entity to its result of the check `orphans_proven`.
         observations: clusters whose brokers were asked.
     """
@@ -114,6 +116,8 @@ class Judged:
     cases: dict[str, str]
     diary: list[tuple[str, str, bool]]
     rows: dict[str, list[dict[str, Any]]]
+    dead_letters: dict[str, list[tuple[str, str, int]]]
+    broadcast: dict[str, set[tuple[str, bool]]]
     alerts: dict[str | None, Result]
     observations: set[str]
 
@@ -156,6 +160,15 @@ def judged(
     watermarks = Published.of(settings)
     assert watermarks is not None
     rows = [row.asDict() for row in spark.table("lake.marts.orphaned_messages").collect()]
+    dead_letters = spark.table("lake.marts.dead_letters").where("evidence = 'proven'").collect()
+    broadcast = spark.sql(
+        """
+        select distinct cluster, consumer_group, broadcast_from > timestamp '1970-01-01 00:00:00' as is_said
+        from lake.marts.fct_deliveries
+        inner join lake.intermediate.int_broadcast_groups using (cluster, consumer_group)
+        where is_broadcast and first_attempt_at >= broadcast_from and first_attempt_at < broadcast_to
+        """
+    ).collect()
     (alerts,) = evaluate(
         [BY_NAME["orphans_proven"]],
         Run(settings, datetime.now(UTC), spark, Inputs.over_all(watermarks, settings.limits).watermarks),
@@ -164,6 +177,18 @@ def judged(
         cases,
         [tuple(call) for call in java("consumed")],
         {each.name: [row for row in rows if row["cluster"] == each.name] for each in clusters},
+        {
+            each.name: [
+                (cases[row.msg_id], row.consumer_group, row.attempts)
+                for row in dead_letters
+                if row.cluster == each.name
+            ]
+            for each in clusters
+        },
+        {
+            each.name: {(row.consumer_group, row.is_said) for row in broadcast if row.cluster == each.name}
+            for each in clusters
+        },
         {each.entity: each for each in alerts.results},
         {each.name for each in clusters if World(settings, each).rows(OBSERVATIONS)},
     )
@@ -291,6 +316,17 @@ def test_no_message_that_a_listener_consumed_is_an_orphan(judged: Judged):
     consumed = {(group, msg_id) for group, msg_id, succeeded in judged.diary if succeeded}
     orphans = {(row["expected_group"], row["msg_id"]) for row in judged.rows[ASKED] if row["is_orphan"]}
     assert not consumed & orphans
+
+
+def test_the_dead_letter_of_a_client_without_trace_is_found_by_its_look_up(judged: Judged):
+    assert judged.dead_letters == {ASKED: [("dead letter", SENT["dead letter"][0], 0)], NOT_ASKED: []}
+
+
+def test_a_group_broadcasts_where_the_brokers_say_so(judged: Judged):
+    assert judged.broadcast[ASKED] >= {("broadcasting", True)}
+    assert {group for group, _ in judged.broadcast[ASKED]} == {"broadcasting"}
+    # The records of both clients name one client: they are in one process.
+    assert judged.broadcast[NOT_ASKED] == set()
 
 
 def test_the_alert_names_the_losses(judged: Judged):

@@ -127,11 +127,13 @@ def test_a_check_fails_for_the_sick_cluster_only(found, name):
 
 def test_the_text_of_an_alert_about_orphans_names_their_evidence_and_causes(found):
     details = {name: result.detail for name in CASES for result in found[name].failures}
-    causes = "causes: 11 not_returned, 8 filtered_or_lost"
+    causes = "causes: 8 filtered_or_lost, 6 not_returned, 5 dead_letter"
     assert details["orphans_proven"] == f"5 of 100 messages are orphans with evidence proven ({causes})"
     evidence = "evidence: 6 inferred, 8 unknown"
     assert details["orphan_rate"] == f"14 of 100 messages are orphans without proof ({evidence}; {causes})"
-    assert details["group_silent"].endswith("sent to it meanwhile: 20 (20 filtered_or_lost, unknown)")
+    assert details["group_silent"].endswith(
+        "meanwhile: 19 (5 dead_letter, proven; 6 not_returned, inferred; 8 filtered_or_lost, unknown)"
+    )
 
 
 def test_one_proven_orphan_is_critical_however_few_messages_were_judged(run, result):

@@ -156,14 +156,18 @@ def _marts(settings: Settings) -> None:
     unconsumed = [
         {
             **{"cluster": cluster, "topic": "orders", "expected_group": group, "msg_id": f"{cause}{n}"},
-            **{"cause": cause, "evidence": evidence, "published_at": ago(minutes=40 + n)},
+            **{"cause": cause, "evidence": evidence, "counts_in_orphan_rate": cause != "filtered"},
+            **{"published_at": at, "hour": at.replace(minute=0)},
         }
-        for cluster, group, cause, evidence in (
-            ("sick", "g", "filtered_or_lost", "unknown"),
-            ("sick", "g", "filtered", "proven"),
-            ("well", "tagged", "filtered", "proven"),
+        for cluster, group, cause, evidence, number in (
+            ("sick", "g", "dead_letter", "proven", 5),
+            ("sick", "g", "not_returned", "inferred", 6),
+            ("sick", "g", "filtered_or_lost", "unknown", 8),
+            ("sick", "g", "filtered", "proven", 30),
+            ("well", "tagged", "filtered", "proven", 20),
         )
-        for n in range(20)
+        for n in range(number)
+        for at in (ago(minutes=40 + n % 20), ago(days=2))  # the other one before the window
     ]
     add(settings, mart("orphaned_messages"), unconsumed)
     add(settings, mart("topic_consumer_groups"), groups)

@@ -10,6 +10,7 @@ from collections import Counter, defaultdict
 from datetime import datetime, timedelta
 from typing import Any
 
+from tests.incremental.broadcasting import inferred_broadcast_groups, is_broadcast
 from tests.incremental.cluster import (
     DAY_MS,
     ENDED_WELL,
@@ -47,6 +48,7 @@ def tables(cluster: Cluster) -> dict[str, Rows]:
     found["orphaned_messages"] = orphans(
         cluster, messages, found["fct_consume_attempts"], ends, recalled, expected
     )
+    found["dead_letters"] = dead_letters(cluster, messages, found["fct_deliveries"])
     found["fct_messages"] = message_states(messages, found)
     found["consumer_group_success"] = consumer_group_success(found)
     found["orphan_rate"] = orphan_rate(cluster, messages, expected, found["orphaned_messages"])
@@ -261,32 +263,26 @@ def _outcome(cluster: Cluster, end: Record | None, not_returned_at: datetime | N
     return "timeout" if end["context_code"] == "timeout" else "success"
 
 
-def broadcast_groups(attempted: Rows) -> set[str]:
-    """Groups of which most messages had first attempts on several clients within an hour."""
-    clients: dict[Key, set[str]] = defaultdict(set)
-    for (_, msg_id), attempt in attempted.items():
-        if attempt["consumer_group"] is not None and attempt["retry_times"] == 0:
-            clients[attempt["consumer_group"], attempt["hour"], msg_id].add(attempt["client"])
-    several, all_of = Counter[str](), Counter[str]()
-    for (group, *_), on in clients.items():
-        all_of[group] += 1
-        several[group] += len(on) > 1
-    return {group for group in all_of if several[group] >= 2 and several[group] * 2 > all_of[group]}
-
-
 def deliveries(cluster: Cluster, sent: Rows, attempted: Rows) -> Rows:
     """One row per message and consumer group; of a broadcast group one per client."""
-    broadcast, published = broadcast_groups(attempted), _publications(sent)
+    inferred, published = inferred_broadcast_groups(cluster, attempted), _publications(sent)
+    delivered_from: dict[Key, datetime] = {}
+    for (_, msg_id), attempt in attempted.items():
+        key, at = (msg_id, attempt["consumer_group"]), attempt["occurred_at"]
+        delivered_from[key] = min(at, delivered_from.get(key, at))
+    broadcast = {
+        key for key, at in delivered_from.items() if key[1] and is_broadcast(cluster, key[1], at, inferred)
+    }
     folded: dict[Key, list[Record]] = defaultdict(list)
     for (request_id, msg_id), attempt in attempted.items():
         group = attempt["consumer_group"]
         if group is not None and msg_id is not None:
-            client = attempt["client"] if group in broadcast else None
+            client = attempt["client"] if (msg_id, group) in broadcast else None
             folded[msg_id, group, client].append(attempt | {"request_id": request_id})
     history_from = min((a["occurred_at"] for a in attempted.values()), default=None)
     found: Rows = {}
     for (msg_id, group, client), of_delivery in folded.items():
-        is_broadcast = group in broadcast
+        is_of_broadcast = (msg_id, group) in broadcast
 
         def number(attempt: Record, of_delivery: list[Record] = of_delivery) -> int:
             earlier = [a for a in of_delivery if a["occurred_at"] <= attempt["occurred_at"]]
@@ -301,6 +297,7 @@ def deliveries(cluster: Cluster, sent: Rows, attempted: Rows) -> Rows:
                 attempt["occurred_at"],
                 _nulls_first(attempt["request_id"]),
                 attempt["outcome"],
+                _nulls_first(attempt["client"]),
             )
 
         first, last = min(of_delivery, key=order), max(of_delivery, key=order)
@@ -308,9 +305,9 @@ def deliveries(cluster: Cluster, sent: Rows, attempted: Rows) -> Rows:
         successes = [(at, _is_client_time(a)) for a, at in ended if a["outcome"] in ENDED_WELL and at]
         succeeded_at, ended_by_client = min(successes, default=(None, False))
         last_seen_at = max(at or a["occurred_at"] for a, at in ended)
-        limit = 0 if is_broadcast else cluster.limits.max_retry_times
+        limit = 0 if is_of_broadcast else cluster.limits.max_retry_times
         publication = published.get(msg_id)
-        said = _look_up(cluster, publication, msg_id, group, of_delivery) if not is_broadcast else None
+        said = _look_up(cluster, publication, msg_id, group, of_delivery) if not is_of_broadcast else None
         said_at, state = said or (None, None)
         is_dead, is_waiting = state == "dead_letter", state == "retrying"
         alive_at = max(last_seen_at, said_at) if is_waiting and said_at else last_seen_at
@@ -339,24 +336,27 @@ def deliveries(cluster: Cluster, sent: Rows, attempted: Rows) -> Rows:
         unknown = not first["has_begin"] or number(first) > 0 or first["outcome"] == "in_flight"
         found[msg_id, group, client] = {
             "topic": publication["topic"] if publication else None,
-            "is_broadcast": is_broadcast,
+            "is_broadcast": is_of_broadcast,
             "outcome": outcome,
             "outcome_evidence": None if outcome != "exhausted" else "proven" if is_dead else "inferred",
             "is_first_attempt_success": None if unknown else first["outcome"] == "success",
             "attempts": len(of_delivery),
-            "retries": 0 if is_broadcast else max(retries, default=0),
+            "retries": 0 if is_of_broadcast else max(retries, default=0),
             "duplicates": 0
-            if is_broadcast
+            if is_of_broadcast
             else sum(
                 max(times - (publication["sends"] if publication else 1), 0)
                 for times in Counter(retries).values()
             ),
             "first_attempt_at": first["occurred_at"],
             "last_attempt_at": last["occurred_at"],
+            "last_attempt_outcome": last["outcome"],
+            "last_attempt_client": last["client"],
             "succeeded_at": succeeded_at,
             "decided_at": decided_at.get(outcome),
             "hour": first["hour"],
             "is_published": publication is not None,
+            "published_at": publication["sent_at"] if publication else None,
             "queue_wait_ms": _ms(first["begun_at"], publication["sent_at"])
             if publication and sent_by_client and first["hour_source"] == "event_time" and first["begun_at"]
             else None,
@@ -400,6 +400,37 @@ def _unpublished_cause(cluster: Cluster, msg_id: str, first: datetime, history_f
     if history_from is not None and first < history_from + horizon:
         return "before_history"
     return "grpc_producer" if msg_id.startswith("01") and len(msg_id) == 34 else "untraced_send"
+
+
+def dead_letters(cluster: Cluster, messages: Rows, delivered: Rows) -> Rows:
+    """One row per message and group that gave it up."""
+    of_delivery = ("attempts", "retries", "last_attempt_at", "last_attempt_outcome", "last_attempt_client")
+    looked_up = {(c.topic, c.msg_id, c.group) for each in cluster.collections for c in each.checks}
+    found: Rows = {}
+    for topic, msg_id, group in looked_up:
+        at, check = last_check(cluster, topic, msg_id, group)
+        is_attempted = any(key[:2] == (msg_id, group) for key in delivered)
+        if check and check.state == "dead_letter" and (topic, msg_id) in messages and not is_attempted:
+            published_at = messages[topic, msg_id]["published_at"]
+            found[topic, msg_id, group] = dict.fromkeys(of_delivery) | {
+                "evidence": "proven",
+                "attempts": 0,
+                "retries": 0,
+                "published_at": published_at,
+                "decided_at": at,
+                "checked_at": at,
+                "hour": hour_of(published_at),
+            }
+    for (msg_id, group, _), row in delivered.items():
+        if row["outcome"] == "exhausted" and not row["is_broadcast"]:
+            at, _ = last_check(cluster, row["topic"], msg_id, group)
+            found[row["topic"], msg_id, group] = {
+                **{column: row[column] for column in (*of_delivery, "published_at", "decided_at")},
+                "evidence": row["outcome_evidence"],
+                "checked_at": at,
+                "hour": hour_of(row["published_at"]) if row["published_at"] else row["hour"],
+            }
+    return found
 
 
 # ---- transactions -------------------------------------------------------------------------------

@@ -23,14 +23,14 @@ class DeliveryCase:
     Attributes:
         checks: the state that the broker says at both collections; None: it is not looked up.
         before: at the first watermark; None: there is no delivery yet.
-        after: at the last.
+        after: at the last; None: there is none.
         attempts: (time, retry_times, whether it succeeded) of the first batch.
         late: those of the last.
     """
 
     checks: tuple[str | None, str | None]
     before: tuple[str, str | None] | None
-    after: tuple[str, str | None]
+    after: tuple[str, str | None] | None
     attempts: tuple[tuple[datetime, int, bool], ...] = ((PUBLISHED, 0, False),)
     late: tuple[tuple[datetime, int, bool], ...] = ()
 
@@ -50,6 +50,23 @@ OUTCOMES_BY_LOOK_UP = {
     "tried_since": DeliveryCase(("retrying", None), RETRYING, EXHAUSTED, late=((LATE, 16, False),)),
     "sent_again": DeliveryCase(("dead_letter", None), PROVEN, RETRYING, late=((LATE, 1, False),)),
     "sent_again_well": DeliveryCase(("dead_letter", None), PROVEN, SUCCEEDED, late=((LATE, 1, True),)),
+    "untraced": DeliveryCase((None, "dead_letter"), None, None, attempts=()),
+    "untraced_and_sent_again": DeliveryCase(
+        ("dead_letter", None), None, SUCCEEDED, attempts=(), late=((LATE, 0, True),)
+    ),
+}
+
+# By history the evidence of the dead letter at both watermarks; None: it is none.
+DEAD_LETTERS = {
+    "dead_letter": ("inferred", "proven"),
+    "dead_before_it_is_given_up": (None, "proven"),
+    "not_looked_up": ("inferred", "inferred"),
+    "waits_for_its_retry": ("inferred", None),
+    "waits_no_longer": (None, "inferred"),
+    "sent_again": ("proven", None),
+    "sent_again_well": ("proven", None),
+    "untraced": (None, "proven"),
+    "untraced_and_sent_again": ("proven", None),
 }
 
 

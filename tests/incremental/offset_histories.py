@@ -65,6 +65,19 @@ CAUSES_BY_OFFSETS: dict[
 }
 
 
+# By history and message how many messages the group is behind, at both watermarks; None: the message is in no backlog.
+BEHIND = {
+    ("caught_up", "between"): (5, None),
+    ("stopped", "between"): (0, 10),
+    ("stopped", "for_20_hours"): (0, 10),
+    ("set_back", "before_both"): (None, 20),
+    ("set_back", "for_20_hours"): (0, 20),
+    ("look_up_not_consumed", "between"): (5, 10),  # 14 behind at the second
+    ("look_up_not_consumed", "for_20_hours"): (5, 10),
+    ("committed_late", "for_20_hours"): (None, None),
+}
+
+
 @dataclass(frozen=True)
 class LookedUp:
     """What is said of the message `before_both` at both collections, and its cause and evidence before and after the second.

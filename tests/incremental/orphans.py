@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from datetime import datetime, timedelta
 
+from tests.incremental.broadcasting import inferred_broadcast_groups, was_ever_broadcast
 from tests.incremental.cluster import (
     Check,
     Cluster,
@@ -42,7 +43,7 @@ def expected_groups(cluster: Cluster, messages: Rows, attempted: Rows) -> dict[K
         for a in attempted.values()
         if a["topic"] is not None and a["consumer_group"] is not None
     ]
-    return {
+    expected = {
         key: {
             group
             for topic, group, at in seen
@@ -50,6 +51,15 @@ def expected_groups(cluster: Cluster, messages: Rows, attempted: Rows) -> dict[K
         }
         for key, message in messages.items()
     }
+    inferred = inferred_broadcast_groups(cluster, attempted)
+    for (topic, _), message in messages.items():
+        of_topic = [each for each in cluster.subscriptions if each.topic == topic]
+        for each in (each for each in of_topic if each in _subscriptions(cluster, message, each.group)):
+            attempts = [at for to, group, at in seen if (to, group) == (topic, each.group)]
+            is_before = attempts and min(attempts) - back <= message["published_at"] <= min(attempts)
+            if is_before and not was_ever_broadcast(cluster, each.group, inferred):
+                expected[topic, message["msg_id"]].add(each.group)
+    return expected
 
 
 def orphans(
@@ -136,6 +146,9 @@ def orphans(
             "due_at": due,
             "broker_due_at": broker_due,
             "checked_at": at,
+            "messages_behind": _first_digit(_behind(cluster, topic, group))
+            if cause in ("in_backlog", "backlog_overdue")
+            else None,
         }
     return found
 
@@ -170,11 +183,12 @@ def _by_offsets(
         if check and _is_skipped(cluster, check):
             return "skipped", True
         is_known = progress is not None or deleted is not None
-        traced_since = any(
-            (a["topic"], a["consumer_group"]) == (topic, group) and a["occurred_at"] >= published
+        traced = [
+            a["occurred_at"]
             for a in attempted.values()
-        )
-        if is_known and not traced_since:
+            if (a["topic"], a["consumer_group"]) == (topic, group)
+        ]
+        if is_known and (not traced or max(traced) < published or min(traced) > published):
             return "untraced_consumer", False
         if said == "consumed" and _is_trace_incomplete(attempted, message, group):
             return "lost_trace", False
@@ -354,6 +368,23 @@ def _progress(
         None if None in passed else min(at for at in passed if at),
         None if None in not_reached else max(at for at in not_reached if at),
     )
+
+
+def _behind(cluster: Cluster, topic: str, group: str | None) -> int | None:
+    """How many messages the group is behind on the topic; None where it is unknown."""
+    last = cluster.collections[-1] if cluster.collections else None
+    if last is None or group not in last.groups or group in last.broadcasting:
+        return None
+    behind = [
+        max(last.ends[each] - offset, 0)
+        for (each, of_group), offset in last.offsets.items()
+        if (name(each), of_group) == (topic, group)
+    ]
+    return behind[0] if len(behind) == 1 else None
+
+
+def _first_digit(number: int | None) -> int | None:
+    return None if number is None else int(str(number)[0] + "0" * (len(str(number)) - 1))
 
 
 def _changes(seen: list[tuple[datetime, int | None]]) -> list[tuple[datetime, int | None]]:

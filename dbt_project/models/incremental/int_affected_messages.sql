@@ -101,6 +101,23 @@ from {{ working_table('int_changed_messages') }}
     )
     and {{ is_retained('orphaned.hour') }}
 {% endif %}
+{% if 'backlog' in kinds %}
+  union
+  select
+    orphaned.cluster as message_cluster,
+    orphaned.msg_id as message_key
+  from {{ published('orphaned_messages') }} as orphaned
+  inner join {{ working_table('int_context_changes') }} as changes
+    on
+      changes.kind = 'backlog'
+      and orphaned.cluster = changes.cluster
+      and orphaned.topic = changes.topic
+      and orphaned.expected_group = changes.consumer_group
+      and orphaned.hour between changes.changed_from and changes.changed_to
+  where
+    orphaned.cause in ('in_backlog', 'backlog_overdue')
+    and orphaned.hour >= timestamp '{{ kinds['backlog'] }}' and {{ is_retained('orphaned.hour') }}
+{% endif %}
 {% if 'check' in kinds %}
   union
   select
@@ -132,6 +149,23 @@ from {{ working_table('int_changed_messages') }}
     deliveries.hour >= timestamp '{{ kinds['check'] }}' - interval '7' day
     and deliveries.outcome != 'succeeded'
     and {{ is_retained('deliveries.hour') }} and {{ is_retained('deliveries.published_at') }}
+{% endif %}
+{% if 'dead_letter' in kinds %}
+  -- Of a group that is not expected, and traced no attempt.
+  union
+  select
+    messages.cluster as message_cluster,
+    messages.msg_id as message_key
+  from {{ published('fct_messages') }} as messages
+  inner join {{ working_table('int_context_changes') }} as changes
+    on
+      changes.kind = 'dead_letter'
+      and messages.cluster = changes.cluster
+      and messages.topic = changes.topic
+      and messages.msg_id = changes.msg_id
+  where
+    messages.is_published and messages.hour >= timestamp '{{ kinds['dead_letter'] }}'
+    and {{ is_retained('messages.hour') }}
 {% endif %}
 {% if 'incomplete' in kinds %}
   union

@@ -1,6 +1,6 @@
 -- One row per change of the context in this run, which messages without a new record depend on: a period in which a group is
--- expected, a subscription, the progress of a group, a look-up of a message, an hour of incomplete traces, a broadcast group, the
--- start of the history, an ingest gap.
+-- expected, a subscription, the progress of a group, how far it is behind, a look-up of a message, one that found a dead letter
+-- before or now, an hour of incomplete traces, a broadcast group, the start of the history, an ingest gap.
 {{ config(only_in='incremental_run') }}
 
 with periods as (
@@ -61,6 +61,7 @@ progress as (
     array(
       struct(known.passed_to as new_time, known_before.passed_to as old_time),
       struct(known.not_reached_from as new_time, known_before.not_reached_from as old_time),
+      struct(known.first_attempt_at as new_time, known_before.first_attempt_at as old_time),
       struct(known.last_attempt_at as new_time, known_before.last_attempt_at as old_time)
     ) as times
   from {{ ref('int_group_progress') }} as known
@@ -83,6 +84,38 @@ progress_changes as (
   where is_all or not moved.new_time <=> moved.old_time
 ),
 
+-- Of a backlog, only the first digit is told, so that a growing one is not computed again in each run.
+backlogs as (
+  select
+    messages.cluster,
+    messages.topic,
+    messages.expected_group as consumer_group,
+    messages.first_hour,
+    messages.last_hour
+  from (
+    select
+      cluster,
+      topic,
+      expected_group,
+      min(hour) as first_hour,
+      max(hour) as last_hour
+    from {{ published('orphan_rate') }}
+    where in_backlog + backlog_overdue > 0
+    group by cluster, topic, expected_group
+  ) as messages
+  left join {{ ref('int_group_progress') }} as known
+    on
+      messages.cluster = known.cluster
+      and messages.topic = known.topic
+      and messages.expected_group = known.consumer_group
+  left join {{ published('int_group_progress') }} as known_before
+    on
+      messages.cluster = known_before.cluster
+      and messages.topic = known_before.topic
+      and messages.expected_group = known_before.consumer_group
+  where not {{ one_digit('known.messages_behind') }} <=> {{ one_digit('known_before.messages_behind') }}
+),
+
 -- A row is gone only where retention has dropped its message. A message is looked up within a week of its publication.
 checks as (
   select
@@ -90,7 +123,8 @@ checks as (
     known.topic,
     known.msg_id,
     known.consumer_group,
-    known.checked_at
+    known.checked_at,
+    known.state = 'dead_letter' or known_before.state <=> 'dead_letter' as is_dead_letter
   from {{ ref('int_message_checks') }} as known
   left join {{ published('int_message_checks') }} as known_before
     on
@@ -183,6 +217,16 @@ select
 from progress_changes
 union all
 select
+  'backlog' as kind,
+  cluster,
+  topic,
+  consumer_group,
+  cast(null as string) as msg_id,
+  first_hour as changed_from,
+  last_hour as changed_to
+from backlogs
+union all
+select
   'check' as kind,
   cluster,
   topic,
@@ -191,6 +235,17 @@ select
   checked_at - interval '8' day as changed_from,
   checked_at as changed_to
 from checks
+union all
+select
+  'dead_letter' as kind,
+  cluster,
+  topic,
+  consumer_group,
+  msg_id,
+  checked_at - interval '8' day as changed_from,
+  checked_at as changed_to
+from checks
+where is_dead_letter
 union all
 select
   'incomplete' as kind,
@@ -212,8 +267,11 @@ select
   cast(null as timestamp) as changed_to
 from {{ ref('int_broadcast_groups') }} as broadcast
 full outer join {{ published('int_broadcast_groups') }} as broadcast_before
-  on broadcast.cluster = broadcast_before.cluster and broadcast.consumer_group = broadcast_before.consumer_group
-where broadcast.cluster is null or broadcast_before.cluster is null
+  on
+    broadcast.cluster = broadcast_before.cluster
+    and broadcast.consumer_group = broadcast_before.consumer_group
+    and broadcast.broadcast_from = broadcast_before.broadcast_from
+where not broadcast.broadcast_to <=> broadcast_before.broadcast_to
 union all
 select
   'history' as kind,

@@ -174,6 +174,54 @@ standing as (
   where observations.is_group_offsets_known and not array_contains(observations.unanswered_topics, committed.topic_name)
 ),
 
+-- What is between the offset of the group and the end of the queue. It is unknown if it is in one of the queues.
+behind_on_brokers as (
+  select
+    on_brokers.cluster,
+    on_brokers.topic,
+    on_brokers.consumer_group,
+    on_brokers.group_name,
+    on_brokers.topic_name,
+    case
+      when observations.is_group_offsets_known and not array_contains(observations.unanswered_topics, on_brokers.topic_name)
+        then aggregate(
+          ends.queues,
+          0L,
+          (total, queue) -> total + case
+            when committed.offset_of_queue[queue.queue_id] < queue.max_offset
+              then queue.max_offset - committed.offset_of_queue[queue.queue_id]
+            when committed.offset_of_queue[queue.queue_id] >= queue.max_offset or queue.max_offset = queue.min_offset then 0L
+          end
+        )
+    end as messages
+  from on_brokers
+  left join committed using (cluster, broker, group_name, topic_name)
+  left join ends
+    on
+      on_brokers.cluster = ends.cluster
+      and on_brokers.broker = ends.broker
+      and on_brokers.topic_name = ends.topic_name
+      and ends.is_current
+  left join {{ ref('stg_broker_observations') }} as observations
+    on
+      on_brokers.cluster = observations.cluster
+      and on_brokers.broker = observations.broker
+      and ends.as_of = observations.observed_at
+),
+
+-- If groups or topics of several namespaces have these names, it is not known which offsets count.
+behind as (
+  select
+    cluster,
+    topic,
+    consumer_group,
+    case
+      when bool_and(messages is not null) and count(distinct group_name, topic_name) = 1 then sum(messages)
+    end as messages_behind
+  from behind_on_brokers
+  group by cluster, topic, consumer_group
+),
+
 progress as (
   select
     on_brokers.cluster,
@@ -275,8 +323,10 @@ known as (
     consumer_group,
     passed_to,
     not_reached_from,
-    cast(null as timestamp) as deleted_at
+    cast(null as timestamp) as deleted_at,
+    messages_behind
   from progress
+  left join behind using (cluster, topic, consumer_group)
   union all
   select
     cluster,
@@ -284,7 +334,8 @@ known as (
     consumer_group,
     timestamp '1970-01-01 00:00:00' as passed_to,
     not_reached_from,
-    deleted_at
+    deleted_at,
+    cast(null as bigint) as messages_behind
   from deleted
 ),
 
@@ -293,6 +344,7 @@ attempts as (
     cluster,
     topic,
     consumer_group,
+    min(first_attempt_at) as first_attempt_at,
     max(last_attempt_at) as last_attempt_at
   from {{ ref('int_consume_hours') }}
   group by cluster, topic, consumer_group
@@ -305,6 +357,8 @@ select
   known.passed_to,
   known.not_reached_from,
   known.deleted_at,
+  known.messages_behind,
+  coalesce(attempts.first_attempt_at, timestamp '1970-01-01 00:00:00') as first_attempt_at,
   coalesce(attempts.last_attempt_at, timestamp '1970-01-01 00:00:00') as last_attempt_at
 from known
 left join attempts

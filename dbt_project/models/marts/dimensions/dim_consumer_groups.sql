@@ -23,6 +23,9 @@ select
   owners.team
 from attempts
 left join {{ ref('int_broadcast_groups') }} as broadcast
-  on attempts.cluster = broadcast.cluster and attempts.consumer_group = broadcast.consumer_group
+  on
+    attempts.cluster = broadcast.cluster
+    and attempts.consumer_group = broadcast.consumer_group
+    and broadcast.broadcast_to = timestamp '9999-12-31 00:00:00'
 left join {{ ref('owners') }} as owners
   on attempts.cluster = owners.cluster and attempts.consumer_group = owners.consumer_group

@@ -1,6 +1,14 @@
 -- One row per delivery: (cluster, msg_id, consumer_group), its attempts combined; for a broadcast group, one row per client.
 {{ config(partition_by='hour', replaces='message') }}
-with attempts as (
+with timed as (
+  select
+    *,
+    min(occurred_at) over (partition by cluster, msg_id, consumer_group) as delivered_from
+  from {{ affected_attempts() }}
+  where consumer_group is not null and msg_id is not null
+),
+
+attempts as (
   select
     attempts.*,
     broadcast.consumer_group is not null as is_broadcast,
@@ -27,10 +35,13 @@ with attempts as (
       ),
       0
     ) as attempt_order
-  from {{ affected_attempts() }} as attempts
+  from timed as attempts
   left join {{ ref('int_broadcast_groups') }} as broadcast
-    on attempts.cluster = broadcast.cluster and attempts.consumer_group = broadcast.consumer_group
-  where attempts.consumer_group is not null and attempts.msg_id is not null
+    on
+      attempts.cluster = broadcast.cluster
+      and attempts.consumer_group = broadcast.consumer_group
+      and attempts.delivered_from >= broadcast.broadcast_from
+      and attempts.delivered_from < broadcast.broadcast_to
 ),
 
 aggregated as (
@@ -59,7 +70,7 @@ aggregated as (
         client
       )
     ) as first_attempt,
-    max(struct(attempt_order as retry_times, occurred_at, request_id, outcome)) as last_attempt,
+    max(struct(attempt_order as retry_times, occurred_at, request_id, outcome, client)) as last_attempt,
     max(occurred_at) as last_begun_at,
     max(coalesce(finished_at, occurred_at)) as last_seen_at,
     min(struct(finished_at, is_client_time)) filter (
@@ -166,6 +177,8 @@ select
   first_attempt.client,
   first_attempt.occurred_at as first_attempt_at,
   last_attempt.occurred_at as last_attempt_at,
+  last_attempt.outcome as last_attempt_outcome,
+  last_attempt.client as last_attempt_client,
   first_success.finished_at as succeeded_at,
   case outcome
     when 'succeeded' then coalesce(first_success.finished_at, last_attempt.occurred_at)

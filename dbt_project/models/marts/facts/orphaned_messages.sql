@@ -134,7 +134,9 @@ known as (
     progress.deleted_at is not null as is_group_deleted,
     progress.passed_to,
     progress.not_reached_from,
+    progress.first_attempt_at,
     progress.last_attempt_at,
+    progress.messages_behind,
     coalesce(hours.ends_without_begin + hours.begins_without_end > 0, false) as is_trace_incomplete,
     -- What the look-up of the message says now; NULL: nothing. Of a subscription that changed since the publication, the one at
     -- the publication counts.
@@ -241,7 +243,7 @@ classified as (
         then
           case
             when is_skipped then 'skipped'
-            when last_attempt_at < published_at then 'untraced_consumer'
+            when last_attempt_at < published_at or first_attempt_at > published_at then 'untraced_consumer'
             when look_up = 'consumed' and is_trace_incomplete then 'lost_trace'
             else 'passed_untraced'
           end
@@ -253,6 +255,16 @@ classified as (
       else 'backlog_overdue'
     end as cause
   from answered
+),
+
+counted as (
+  select
+    *,
+    cause in (
+      'not_returned', 'dead_letter', 'skipped', 'lost_trace', 'passed_untraced', 'backlog_overdue', 'broadcasting', 'gone',
+      'filtered_or_lost'
+    ) as counts_in_orphan_rate
+  from classified
 )
 
 select
@@ -261,8 +273,8 @@ select
   msg_id,
   expected_group,
   cause,
-  cause = 'no_traced_group' or {{ is_in_orphan_rate('cause') }} as is_orphan,
-  {{ is_in_orphan_rate('cause') }} as counts_in_orphan_rate,
+  cause = 'no_traced_group' or counts_in_orphan_rate as is_orphan,
+  counts_in_orphan_rate,
   case
     when cause in ('rolled_back', 'recalled', 'filtered', 'in_flight', 'dead_letter', 'retrying', 'skipped', 'group_deleted')
       then 'proven'
@@ -281,6 +293,7 @@ select
   due_at,
   broker_due_at,
   checked_at,
+  case when cause in ('in_backlog', 'backlog_overdue') then {{ one_digit('messages_behind') }} end as messages_behind,
   hour,
   hour_source,
   producer_group,
@@ -297,4 +310,4 @@ select
     when cause = 'in_flight' then attempt_review_at
     when cause = 'retrying' then retried_to
   end as next_review_at
-from classified
+from counted
