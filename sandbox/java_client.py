@@ -74,6 +74,11 @@ def java_class(name: str) -> Any:
     return jpype.JClass(f"org.apache.rocketmq.{name}")
 
 
+def release() -> Release:
+    """The release in the running JVM."""
+    return _release
+
+
 @dataclass(frozen=True)
 class Tracing:
     """The destination of a client's trace: its `traceTopic` setting and its access channel."""

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from deploy import child_process
 from spark_jobs.settings import PROJECT
@@ -36,13 +36,13 @@ class JavaProcess:
 
 
 @contextmanager
-def java_process(module: str, namesrv: str, folder: Path) -> Iterator[JavaProcess]:
-    """The process of a module, until the block ends."""
+def java_process(module: str, namesrv: str, folder: Path, *arguments: str) -> Iterator[JavaProcess]:
+    """The process of a module, until the block ends; it gets the nameserver, the folder and the arguments."""
     folder.mkdir(parents=True, exist_ok=True)
     log = folder / "java.log"
     with log.open("w") as errors:
         process = child_process.spawn(
-            [sys.executable, "-m", module, namesrv, str(folder)],
+            [sys.executable, "-m", module, namesrv, str(folder), *arguments],
             env={**os.environ, "PYTHONPATH": str(PROJECT)},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -56,7 +56,7 @@ def java_process(module: str, namesrv: str, folder: Path) -> Iterator[JavaProces
 
 
 def serve(commands_of: Callable[[str, Any], Any]) -> None:
-    """Answer the calls on standard input until it ends.
+    """Answer the calls on standard input until it ends, with the newest client.
 
     Args:
         commands_of: from the nameserver and the started admin tool to the object whose methods are called.
@@ -64,16 +64,41 @@ def serve(commands_of: Callable[[str, Any], Any]) -> None:
     from sandbox import admin, java_client
 
     namesrv, folder = sys.argv[1:]
+    with _answers() as answers:
+        java_client.start_jvm(Path(folder))
+        with admin.connected(namesrv) as tool:
+            _answer_calls(commands_of(namesrv, tool), answers)
+
+
+def serve_release(commands_of: Callable[[str], Any]) -> None:
+    """Answer the calls on standard input until it ends, with the client of the release that is the third argument.
+
+    Args:
+        commands_of: from the nameserver to the object whose methods are called.
+    """
+    from sandbox import java_client
+    from sandbox.releases import BY_VERSION
+
+    namesrv, folder, version = sys.argv[1:]
+    with _answers() as answers:
+        java_client.start_jvm(Path(folder), BY_VERSION[version])
+        _answer_calls(commands_of(namesrv), answers)
+
+
+@contextmanager
+def _answers() -> Iterator[TextIO]:
+    """Standard output; what the Java client prints goes to standard error. The process ends with the block."""
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what the Java client prints is not part of an answer
-    java_client.start_jvm(Path(folder))
-    with admin.connected(namesrv) as tool:
-        commands = commands_of(namesrv, tool)
-        for line in sys.stdin:
-            method, arguments = json.loads(line)
-            try:
-                answer = [getattr(commands, method)(**arguments), None]
-            except Exception as error:
-                answer = [None, f"{type(error).__name__}: {error}"]
-            print(json.dumps(answer), file=answers, flush=True)
+    os.dup2(2, 1)
+    yield answers
     os._exit(0)  # the JVM's own threads would keep the process
+
+
+def _answer_calls(commands: Any, answers: TextIO) -> None:
+    for line in sys.stdin:
+        method, arguments = json.loads(line)
+        try:
+            answer = [getattr(commands, method)(**arguments), None]
+        except Exception as error:
+            answer = [None, f"{type(error).__name__}: {error}"]
+        print(json.dumps(answer), file=answers, flush=True)

@@ -8,6 +8,9 @@ import time
 from typing import Any
 
 SECONDS = 60
+# A broker holds a pull for 15 s and looks every 5 s which are over. The answer creates the group again, though the consumer that
+# sent the pull has stopped.
+HELD_SECONDS = 25
 RECALL_TRACE = "com.rocketmq.recall.default.trace.enable"
 
 
@@ -15,6 +18,7 @@ class DiaryCommands:
     """Commands of `tests/broker_facts/clients.py`; each client's trace is on or off, as the test says."""
 
     _namesrv: str
+    _tool: Any
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -23,10 +27,19 @@ class DiaryCommands:
         self._senders: dict[bool, Any] = {}
         self._numbers = itertools.count()
         self._trace_topic = ""
+        self._hook: Any = None
+        self._stopped_at: dict[str, float] = {}
 
     def trace_to(self, topic: str) -> None:
         """The trace topic of all clients that start from now on."""
         self._trace_topic = topic
+
+    def log_in(self, access_key: str, secret_key: str) -> None:
+        """The credentials of all clients that start from now on."""
+        from sandbox.java_client import java_class
+
+        credentials = java_class("acl.common.SessionCredentials")(access_key, secret_key)
+        self._hook = java_class("acl.common.AclClientRPCHook")(credentials)
 
     def start_group(
         self,
@@ -77,17 +90,19 @@ class DiaryCommands:
     ) -> Any:
         import jpype
 
+        from sandbox import java_client
         from sandbox.java_client import java_class
 
-        java = java_class("client.consumer.DefaultMQPushConsumer")(group)
-        client = self._client(java, traced)
+        client = self._client("client.consumer.DefaultMQPushConsumer", group, traced)
+        java = client.java
         java.setPersistConsumerOffsetInterval(500)
         java.setConsumeThreadMin(1)
         java.setConsumeThreadMax(1)
         java.setMaxReconsumeTimes(most_retries)
         java.setConsumeFromWhere(java_class("common.consumer.ConsumeFromWhere").CONSUME_FROM_FIRST_OFFSET)
         if broadcast:
-            java.setMessageModel(java_class("remoting.protocol.heartbeat.MessageModel").BROADCASTING)
+            model = java_class(f"{java_client.release().protocol}.heartbeat.MessageModel")
+            java.setMessageModel(model.BROADCASTING)
         if sql:
             java.subscribe(topic, java_class("client.consumer.MessageSelector").bySql(sql))
         else:
@@ -127,26 +142,38 @@ class DiaryCommands:
         client.start()
         return client
 
-    def _client(self, java: Any, traced: bool) -> Any:
+    def _client(self, kind: str, group: str, traced: bool) -> Any:
         """A client of its own process number, as of a process of its own."""
         from sandbox import java_client
 
+        java = self._java(kind, group, traced)
         tracing = java_client.Tracing(self._trace_topic)
         client = java_client.TracedClient(java, self._namesrv, f"diary-{next(self._numbers)}", tracing)
-        java.setEnableTrace(traced)
+        if java_client.release().traces_by_setter:
+            java.setEnableTrace(traced)
         return client
+
+    def _java(self, kind: str, group: str, traced: bool) -> Any:
+        """The Java object; the constructors of older releases switch the trace on."""
+        from sandbox.java_client import java_class, release
+
+        if release().traces_by_setter or kind.endswith("PullConsumer"):
+            return java_class(kind)(*filter(None, (group, self._hook)))
+        tracing = (traced, self._trace_topic)
+        if kind.endswith("Producer"):
+            return java_class(kind)(group, self._hook, *tracing)
+        allocate = java_class("client.consumer.rebalance.AllocateMessageQueueAveragely")()
+        return java_class(kind)(group, self._hook, allocate, *tracing)
 
     def _sender(self, traces_recalls: bool = False) -> Any:
         """The traced producer; its recalls are traced or not."""
-        from sandbox.java_client import java_class
-
         if traces_recalls not in self._senders:
             import jpype
 
             jpype.java.lang.System.setProperty(RECALL_TRACE, str(traces_recalls).lower())
-            java = java_class("client.producer.DefaultMQProducer")(f"diary-sender-{traces_recalls}")
-            java.setSendMsgTimeout(30_000)
-            client = self._client(java, True)
+            name = f"diary-sender-{traces_recalls}"
+            client = self._client("client.producer.DefaultMQProducer", name, True)
+            client.java.setSendMsgTimeout(30_000)
             client.start()
             self._senders[traces_recalls] = client
         return self._senders[traces_recalls]
@@ -219,9 +246,15 @@ class DiaryCommands:
         from sandbox import java_client
 
         java_client.shut_down([client for group in groups for client in self._running.pop(group)])
+        self._stopped_at |= dict.fromkeys(groups, time.monotonic())
 
     def stop_all(self) -> None:
         from sandbox import java_client
 
         java_client.shut_down([*itertools.chain(*self._running.values()), *self._senders.values()])
         self._running, self._senders = {}, {}
+
+    def delete_group(self, group: str, address: str) -> None:
+        """As `mqadmin deleteSubGroup -r true`: a broker of 5.5.0 that keeps the offsets creates the group again at once."""
+        time.sleep(max(0.0, self._stopped_at[group] + HELD_SECONDS - time.monotonic()))
+        self._tool.deleteSubscriptionGroup(address, group, True)

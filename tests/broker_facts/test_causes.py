@@ -6,28 +6,21 @@ The same traffic is a cluster whose brokers were asked and one whose brokers wer
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
 from sandbox.broker import Sandbox
-from spark_jobs.broker_facts.record import record
-from spark_jobs.checks.check import Result, Run
-from spark_jobs.checks.evaluate import evaluate
-from spark_jobs.checks.registry import BY_NAME
-from spark_jobs.jobs.extract import extract, record_facts
-from spark_jobs.jobs.merge import merge_all
-from spark_jobs.lake import publish, tables
-from spark_jobs.lake.offsets import read_offsets
+from spark_jobs.checks.check import Result
+from spark_jobs.lake import tables
 from spark_jobs.lake.tables import OBSERVATIONS
-from spark_jobs.mart_build.build import build_and_publish
-from spark_jobs.mart_build.inputs import Inputs, Published
-from spark_jobs.settings import BrokerFacts, Cluster, Extract, Limits, Settings
+from spark_jobs.settings import Cluster, Settings
 from tests import lakes
 from tests.broker_facts.conftest import NOT_DUE_LEVEL, World
+from tests.broker_facts.warehouse import Warehouse, settings_at_once
 
 TRACE = "causes-trace"
 ASKED, NOT_ASKED = "asked", "not-asked"
@@ -37,14 +30,14 @@ MAX_DELAY = 5
 OVERDUE = ("delayed", "timer", "recalled, traced", "recalled, not traced", "recalled, then due")
 # Consumer groups, each of the topic of its name, as they run while the first message of their topic is consumed.
 GROUPS: dict[str, dict[str, Any]] = {
-    **{name: {} for name in ("plain", "turned-off", "stopped", "jumped", "stuck", "given-up")},
+    **{name: {} for name in ("plain", "turned-off", "stopped", "jumped", "deleted", "stuck", "given-up")},
     "tag-filter": {"tags": f"{WARM_UP} || a"},
     "sql-filter": {"sql": "number < 10"},
     "broadcasting": {"clients": 2},
     "retrying": {"fails": True, "retry_level": NOT_DUE_LEVEL},
     "dropping": {"drops": "dropped"},
 }
-STOPPED = ["turned-off", "stopped", "jumped", "stuck", "given-up"]
+STOPPED = ["turned-off", "stopped", "jumped", "deleted", "stuck", "given-up"]
 # Those that start again without trace.
 UNTRACED: dict[str, dict[str, Any]] = {
     "turned-off": {},
@@ -73,6 +66,7 @@ SENT: dict[str, tuple[str, dict[str, Any]]] = {
     "consumed without trace": ("turned-off", {"tag": "a"}),
     "in the backlog": ("stopped", {"tag": "a"}),
     "skipped": ("jumped", {"tag": "a"}),
+    "of a deleted group": ("deleted", {"tag": "a"}),
     "dropped by the program": ("dropping", {"tag": "dropped"}),
     "dead letter": ("given-up", {"tag": "a"}),
 }
@@ -97,6 +91,8 @@ LOST = {
     "dropped by the program": ("passed_untraced", "proven"),
     "dead letter": ("dead_letter", "proven"),
 }
+# Lost, too, but who deletes a group gives its backlog up: no orphan (docs/definitions.md).
+GIVEN_UP = {"of a deleted group": ("group_deleted", "proven")}
 
 
 @dataclass(frozen=True)
@@ -138,28 +134,16 @@ def judged(
 ) -> Iterator[Judged]:
     lakes.empty(spark, facts_lake)
     tables.ensure(spark)
-    settings = facts_lake.model_copy(
-        update={
-            # Where other tests run, too, a broker needs longer than the default.
-            "broker_facts": BrokerFacts(
-                offsets_minutes=0, recheck_minutes=0, timeout_seconds=60, deadline_seconds=300
-            ),
-            "extract": Extract(margin_seconds=0),
-            # One machine has one clock, and every collection records the offsets.
-            "limits": Limits(grace_seconds=0, offsets_lag_seconds=0, max_delay_seconds=MAX_DELAY),
-        }
-    )
-    clusters = [
+    settings = settings_at_once(facts_lake, max_delay_seconds=MAX_DELAY)
+    asked, not_asked = (
         Cluster(name=name, namesrv=[broker.namesrv], trace_topics=[TRACE]) for name in (ASKED, NOT_ASKED)
-    ]
-    warehouse = Warehouse(spark, catalog, settings, clusters, tmp_path_factory.mktemp("causes"))
+    )
+    warehouse = Warehouse(spark, catalog, settings, asked, tmp_path_factory.mktemp("causes"), not_asked)
     cases = traffic(java, broker, warehouse)
     warehouse.run()
     asked_at = warehouse.record()
     warehouse.run(asked_at + timedelta(seconds=1))
-    watermarks = Published.of(settings)
-    assert watermarks is not None
-    rows = [row.asDict() for row in spark.table("lake.marts.orphaned_messages").collect()]
+    rows, clusters = warehouse.rows(), warehouse.clusters
     dead_letters = spark.table("lake.marts.dead_letters").where("evidence = 'proven'").collect()
     broadcast = spark.sql(
         """
@@ -169,10 +153,6 @@ def judged(
         where is_broadcast and first_attempt_at >= broadcast_from and first_attempt_at < broadcast_to
         """
     ).collect()
-    (alerts,) = evaluate(
-        [BY_NAME["orphans_proven"]],
-        Run(settings, datetime.now(UTC), spark, Inputs.over_all(watermarks, settings.limits).watermarks),
-    )
     yield Judged(
         cases,
         [tuple(call) for call in java("consumed")],
@@ -189,48 +169,12 @@ def judged(
             each.name: {(row.consumer_group, row.is_said) for row in broadcast if row.cluster == each.name}
             for each in clusters
         },
-        {each.entity: each for each in alerts.results},
+        warehouse.alerts(),
         {each.name for each in clusters if World(settings, each).rows(OBSERVATIONS)},
     )
     java("stop_all")
     lakes.empty(spark, facts_lake)
     tables.ensure(spark)
-
-
-@dataclass(frozen=True)
-class Warehouse:
-    """The jobs over the lake of the test."""
-
-    spark: SparkSession
-    catalog: Any
-    settings: Settings
-    clusters: list[Cluster]
-    state: Any
-
-    def record(self) -> datetime:
-        """One collection of the first cluster; the brokers of the other are not asked. Its time."""
-        asked, not_asked = self.clusters
-        recorded = record(self.settings, asked, "run")
-        assert (recorded.problems, recorded.superseded) == ([], False)
-        off = self.settings.broker_facts.model_copy(update={"enabled": False})
-        record_facts(not_asked, self.settings.model_copy(update={"broker_facts": off}), "run")
-        return World(self.settings, asked).rows(OBSERVATIONS)[-1]["observed_at"]
-
-    def run(self, as_of: datetime | None = None) -> None:
-        """Extract and merge the traces, and build the marts, as of a time or of what was read."""
-        for cluster in self.clusters:
-            done, _ = publish.retry_on_conflict()(extract, self.spark, cluster, self.settings, "run")
-            assert not done.failures
-        merge_all(self.spark, self.settings, "run")
-        offsets = read_offsets(self.spark, self.settings, tables.EVENTS)
-        inputs = Inputs.of(offsets, self.settings.limits, Published.of(self.settings))
-        assert inputs is not None
-        if as_of:
-            inputs = replace(
-                inputs, watermarks=dict.fromkeys(inputs.watermarks, int(as_of.timestamp() * 1000))
-            )
-        built = build_and_publish(self.spark, self.catalog, inputs, self.state)
-        assert built.passed, (built.error, built.failures)
 
 
 def traffic(java, broker: Sandbox, warehouse: Warehouse) -> dict[str, str]:
@@ -273,6 +217,7 @@ def traffic(java, broker: Sandbox, warehouse: Warehouse) -> dict[str, str]:
     java("flush")
     warehouse.record()
     java("set_offset", group="jumped", topic="jumped", broker=broker.broker_name, offset=2)
+    java("delete_group", group="deleted", address=broker.broker_address)
     warehouse.record()
     return cases
 
@@ -295,7 +240,7 @@ def test_the_diary_has_what_the_cases_say(judged: Judged):
         ("dead letter", "given-up", False),
     } == {each for each in given if each[0] not in (WARM_UP, "later")}
     never_given = SENT.keys() - {case for case, *_ in given}
-    without_trace = EXPLAINED.keys() | LOST.keys()
+    without_trace = EXPLAINED.keys() | LOST.keys() | GIVEN_UP.keys()
     given_without_trace = {
         *("batch", "batch of one", "batch of one, by tag", "consumed without trace"),
         *("in retry, not traced", "dead letter"),
@@ -304,7 +249,7 @@ def test_the_diary_has_what_the_cases_say(judged: Judged):
 
 
 def test_each_message_without_a_trace_has_its_cause_and_evidence(judged: Judged):
-    expected = EXPLAINED | LOST
+    expected = {**EXPLAINED, **LOST, **GIVEN_UP}
     assert judged.causes(ASKED) == {case: {verdict} for case, verdict in expected.items()}
 
 
