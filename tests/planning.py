@@ -18,18 +18,15 @@ FEW_ROWS = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }
-# Nor do queries of a second pay back the optimising compiler, or collectors that have threads of their own.
-_QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:-UseParallelGC -XX:+UseSerialGC"
-# Nobody looks at Spark's pages, for which it keeps a thousand plans, each written as text.
-_NO_PAGES = {
+QUICK = FEW_ROWS | {
+    # Nor do queries of a second pay back the optimising compiler, or collectors that have threads of their own.
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:-UseParallelGC -XX:+UseSerialGC",
+    # Nobody looks at Spark's pages, for which it keeps a thousand plans, each written as text.
     "spark.sql.ui.explainMode": "simple",
     "spark.sql.ui.retainedExecutions": "10",
     "spark.ui.retainedJobs": "10",
     "spark.ui.retainedStages": "10",
 }
-# Planned as in production, but on a JVM that compiles for a short life.
-SHORT_LIVED = {"spark.driver.extraJavaOptions": _QUICK_JVM, **_NO_PAGES}
-QUICK = FEW_ROWS | SHORT_LIVED
 _AS_THE_JOBS = {
     "spark.sql.adaptive.enabled": "true",
     "spark.sql.shuffle.partitions": "4",

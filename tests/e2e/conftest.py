@@ -60,7 +60,7 @@ def world(tmp_path_factory) -> Iterator[World]:
         generate(sandbox.namesrv, MESSAGES, traffic, full=True)
         for release in OLDER:
             generate(sandbox.namesrv, MESSAGES // 10, traffic, release=release)
-    # The run whose marts are compared with the record is planned as in production; all later ones are quick.
+    # The run whose marts are compared with the record is planned as the demo is; all later ones are quick.
     demo = make("demo", {"TRACE_HOME": str(home)}, f"MESSAGES={MESSAGES // 10}")
     assert demo.returncode == 0, demo.stdout + demo.stderr
     with rocketmq(home / "sandbox", stop_in_order=False) as sandbox:
