@@ -39,7 +39,9 @@ def test_every_relation_equals_the_table_in_spark(marts, catalog, served, limit)
         spark_rows = rows_in_spark(marts, table)
         assert rows_in_duckdb(served, table) == spark_rows, table
         assert catalog.load_table(table).scan().to_arrow().num_rows == spark_rows.total(), table
-        may_be_large = table.startswith(("marts.fct_", "marts.orphaned_messages", "marts.dead_letters", "ops."))
+        may_be_large = table.startswith(
+            ("marts.fct_", "marts.orphaned_messages", "marts.dead_letters", "ops.")
+        )
         assert is_copied == (table not in IN_PLACE and (spark_rows.total() <= limit or not may_be_large)), (
             table
         )
