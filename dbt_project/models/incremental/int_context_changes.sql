@@ -84,7 +84,8 @@ progress_changes as (
   where is_all or not moved.new_time <=> moved.old_time
 ),
 
--- Of a backlog, only the first digit is told, so that a growing one is not computed again in each run.
+-- Groups with a backlog whose messages_behind, rounded to one significant digit, has changed: a backlog that grows is not
+-- computed again in each run.
 backlogs as (
   select
     messages.cluster,
