@@ -14,10 +14,10 @@ It is safe to clear a task or to run the DAG again: each run starts at the last 
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
-from airflow.sdk import Asset, Metadata, TriggerRule, dag, task
+from airflow.sdk import Asset, CronTriggerTimetable, Metadata, TriggerRule, dag, task
 from airflow.sdk.exceptions import AirflowSkipException
 
 from plugins.airflow_credentials import credentials
@@ -30,8 +30,7 @@ RECORDS = Asset("lake.events.trace_records")
 
 
 @dag(
-    schedule=timedelta(minutes=5),
-    start_date=datetime(2026, 1, 1, tzinfo=UTC),
+    schedule=CronTriggerTimetable(SETTINGS.schedules.ingest, timezone="UTC", run_immediately=True),
     catchup=False,
     max_active_runs=1,
     doc_md=__doc__,

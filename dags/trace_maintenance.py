@@ -24,11 +24,14 @@ from airflow.sdk import CronTriggerTimetable, dag
 
 from plugins.notifier import CALLBACKS
 from plugins.spark_job import spark_job
+from spark_jobs.settings import Settings
 
 
 @dag(
     # No start date: the first run is the next one on the schedule, not the last one, at once.
-    schedule=CronTriggerTimetable("17 3 * * *", timezone="UTC", run_immediately=timedelta(0)),
+    schedule=CronTriggerTimetable(
+        Settings().schedules.maintenance, timezone="UTC", run_immediately=timedelta(0)
+    ),
     catchup=False,
     max_active_runs=1,
     doc_md=__doc__,

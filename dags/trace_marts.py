@@ -22,6 +22,7 @@ from airflow.sdk import Asset, AssetOrTimeSchedule, CronTriggerTimetable, dag
 
 from plugins.notifier import CALLBACKS
 from plugins.spark_job import spark_job
+from spark_jobs.settings import Settings
 
 RECORDS = Asset("lake.events.trace_records")
 
@@ -29,7 +30,9 @@ RECORDS = Asset("lake.events.trace_records")
 @dag(
     # No start date: the first run is the next one on the schedule, not the last one, at once.
     schedule=AssetOrTimeSchedule(
-        timetable=CronTriggerTimetable("*/15 * * * *", timezone="UTC", run_immediately=timedelta(0)),
+        timetable=CronTriggerTimetable(
+            Settings().schedules.marts, timezone="UTC", run_immediately=timedelta(0)
+        ),
         assets=[RECORDS],
     ),
     catchup=False,

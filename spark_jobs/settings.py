@@ -270,6 +270,28 @@ class Checks(_Section):
     off: list[str] = Field(default=[], description="checks that are not made")
 
 
+class Schedules(_Section):
+    """When the DAGs run: cron expressions, UTC."""
+
+    ingest: str = Field(
+        default="*/5 * * * *",
+        description="`trace_ingest`; if it runs less often, raise `checks.freshness_*_minutes` and `checks.*_silent_minutes`",
+    )
+    marts: str = Field(
+        default="*/15 * * * *", description="`trace_marts`, which also runs when records were ingested"
+    )
+    maintenance: str = Field(default="17 3 * * *", description="`trace_maintenance`")
+
+    @field_validator("*")
+    @classmethod
+    def _is_cron(cls, value: str) -> str:
+        from croniter import croniter  # imported by Airflow, too; most jobs start without it
+
+        if not croniter.is_valid(value):
+            raise ValueError("not a cron expression, such as */5 * * * *")
+        return value
+
+
 class MaintenanceWindow(_Section):
     """A time in which alerts that open are held back; what still stands at its end goes out then."""
 
@@ -442,6 +464,7 @@ class Settings(BaseSettings):
     lineage: Lineage = Lineage()
     checks: Checks = Checks()
     alerts: Alerts = Field(default_factory=Alerts)
+    schedules: Schedules = Schedules()
     serving: Serving = Serving()
     lookup: Lookup = Lookup()
     maintenance: tuple[TablePolicy, ...] = Field(

@@ -5,6 +5,8 @@ import pytest
 from deploy.airflow_environment import airflow_environment
 from spark_jobs.settings import PROJECT, Cluster, Settings
 
+SCHEDULES = {"ingest": "7 * * * *", "marts": "8 * * * *", "maintenance": "9 4 * * *"}
+
 
 @pytest.fixture(scope="package")
 def dags(tmp_path_factory):
@@ -18,6 +20,8 @@ def dags(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         for name, value in airflow_environment(settings).items():
             patch.setenv(name, value)
+        for name, value in SCHEDULES.items():
+            patch.setenv(f"TRACE_SCHEDULES__{name.upper()}", value)
         # Airflow reads its home when it is first imported.
         from airflow.dag_processing.dagbag import DagBag
 

@@ -13,6 +13,7 @@ from spark_jobs.ingest.reextract import ReextractRequest
 from spark_jobs.jobs import reextract
 from spark_jobs.lake.offsets import Queue
 from tests.checks.world import ms
+from tests.dags.conftest import SCHEDULES
 
 EXPECTED = {"trace_backfill", "trace_ingest", "trace_maintenance", "trace_marts", "trace_watchdog"}
 
@@ -59,6 +60,14 @@ def test_retries_and_their_delays(dags, dag_id, retries):
             assert task.retry_delay >= timedelta(seconds=30), task.task_id
         if retries > 1:
             assert task.retry_exponential_backoff, task.task_id
+
+
+def test_schedules_are_those_of_the_settings(dags):
+    assert {
+        "ingest": dags["trace_ingest"].timetable.expression,
+        "marts": dags["trace_marts"].timetable.timetable.expression,
+        "maintenance": dags["trace_maintenance"].timetable.expression,
+    } == SCHEDULES
 
 
 def test_the_watchdog_runs_often_and_needs_no_pool(dags):

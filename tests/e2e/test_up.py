@@ -46,6 +46,7 @@ from tests.e2e.up import (
 from tests.lineage_sink import Event, Sink, wrote
 
 RUN_SECONDS = 1200
+NEVER = "0 0 29 2 *"  # but once, when the DAG is unpaused
 INTERVAL = 40  # of the watchdog; Alertmanager keeps an alert for three
 
 
@@ -94,6 +95,8 @@ def airflow(world, sink, killed_run, alertmanager_url, mended, tmp_path_factory)
         "TRACE_LINEAGE__URL": f"http://127.0.0.1:{sink.port}",
         "TRACE_ALERTS__ALERTMANAGER": json.dumps([alertmanager_url]),
         "TRACE_ALERTS__INTERVAL_SECONDS": str(INTERVAL),
+        "TRACE_SCHEDULES__INGEST": NEVER,
+        "TRACE_SCHEDULES__MARTS": NEVER,
     }
     home = world.settings.home / "airflow"
     # Of a `make up` that is long gone, and whose pids are others' now.

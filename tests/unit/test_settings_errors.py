@@ -57,6 +57,10 @@ def message() -> str:
             "[broker_facts]\noffsets_minutes = 20",
             "limits: offsets_lag_seconds must not be less than broker_facts.offsets_minutes",
         ),
+        (
+            '[schedules]\ningest = "*/5 * * *"',
+            "schedules.ingest: not a cron expression, such as */5 * * * *",
+        ),
         ('[[clusters]]\nnamesrv = ["h:1"]', "key clusters[0].name is missing"),
     ],
 )
