@@ -71,7 +71,7 @@ insert into ops.check_results by name
 insert into ops.alerts by name
   select 'prod:lag:' || topic as identity, 'open' as state, 'warning' as severity, topic || ' waits' as summary,
     max(hour) as first_failed_at from grid group by topic limit 20;
-insert into serving.publications values ('benchmark', current_localtimestamp(), null);
+insert into serving.publications by name select 'benchmark' as publication_id, current_localtimestamp() as built_at;
 insert into serving.watermarks select cluster, max(hour) from grid group by 1;
 """
 

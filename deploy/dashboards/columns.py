@@ -47,19 +47,14 @@ _TYPES = {
 
 
 # What the serving file has besides tables of dbt: spark_jobs/serving/build.py and dashboards.sql.
-_OF_THE_FILE = {
-    ("serving", "watermarks"): Described(
-        "Up to when the traces of each cluster are complete.",
+OF_THE_FILE = {
+    ("serving", "freshness"): Described(
+        "Up to when the traces of each cluster are complete, and the publication that the file shows.",
         (
-            Column("cluster", "VARCHAR", "RocketMQ cluster"),
+            Column("cluster", "VARCHAR", "RocketMQ cluster; NULL before the first watermark"),
             Column("complete_to", "TIMESTAMP", "the watermark, UTC"),
-        ),
-    ),
-    ("serving", "publications"): Described(
-        "The publication that the file shows.",
-        (
+            Column("published_at", "TIMESTAMP", "when the file was built, UTC"),
             Column("publication_id", "VARCHAR", "id of the publication"),
-            Column("built_at", "TIMESTAMP", "when the file was built, UTC"),
         ),
     ),
     ("marts", "send_latency_distribution"): Described(
@@ -85,7 +80,7 @@ def all_tables() -> dict[tuple[str, str], Described]:
     for source in yaml.safe_load((MODELS / "sources" / "ops.yml").read_text())["sources"]:
         for table in source["tables"]:
             found[source["name"], table["name"]] = _described(table)
-    return found | _OF_THE_FILE
+    return found | OF_THE_FILE
 
 
 def _described(table: dict) -> Described:

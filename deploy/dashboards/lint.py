@@ -15,7 +15,7 @@ import yaml
 
 from deploy.dashboards import assets
 from deploy.dashboards.assets import FOLDER, AssetError, Assets, Chart, Dataset
-from deploy.dashboards.columns import MODELS, all_tables
+from deploy.dashboards.columns import MODELS, OF_THE_FILE, all_tables
 from deploy.dashboards.roles import read_roles
 from spark_jobs.serving import build
 from spark_jobs.serving.files import WITHOUT
@@ -49,14 +49,9 @@ def problems(found: Assets) -> list[str]:
 
 def create_tables(connection: duckdb.DuckDBPyConnection) -> None:
     """The tables of the dashboards' file, empty."""
-    for schema in ("marts", "ops", "serving"):
-        connection.execute(f"create schema {schema}")
-    connection.execute(
-        "create table serving.publications (publication_id varchar, built_at timestamp, pages varchar)"
-    )
+    connection.execute(build.TABLES)
     for (schema, table), of in all_tables().items():
-        is_view = table == "send_latency_distribution"
-        if not is_view and (schema, table) != ("serving", "publications"):
+        if (schema, table) not in OF_THE_FILE:
             columns = ", ".join(f'"{c.name}" {c.type}' for c in of.columns if c.name not in WITHOUT)
             connection.execute(f"create table {schema}.{table} ({columns})")
     connection.execute(build.FUNCTIONS.read_text())

@@ -25,7 +25,7 @@ VIEWS = Path(__file__).with_name("dashboards.sql")
 # The JVM of the job has its own memory.
 _MEMORY = "1GB"
 # Times are UTC.
-_TABLES = """
+TABLES = """
 create schema if not exists marts;
 create schema if not exists ops;
 create schema if not exists events;
@@ -118,7 +118,7 @@ def _write(settings: Settings, published: Published, target: Path, shown: list[S
         )
         known = _known(connection, settings.warehouse)
         connection.begin()
-        connection.execute(_TABLES)
+        connection.execute(TABLES)
         connection.execute(FUNCTIONS.read_text())
         if target.name == files.DASHBOARDS:
             connection.execute(PACKED_HISTOGRAMS.read_text())

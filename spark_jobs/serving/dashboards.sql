@@ -12,6 +12,12 @@ select
 from (select cluster, topic, producer_group, hour, unnest(histogram.entries) as entry from marts.send_latency)
 group by all;
 
+-- One row per cluster: (cluster). Without a watermark, one row with the publication.
+create or replace view serving.freshness as
+select watermarks.cluster, watermarks.complete_to, publications.built_at as published_at, publications.publication_id
+from serving.publications
+left join serving.watermarks on true;
+
 create or replace macro html_text(value) as
   replace(replace(replace(replace(replace(value, '&', '&amp;'), '<', '&lt;'), '>', '&gt;'), '"', '&quot;'), '''', '&#39;');
 

@@ -71,7 +71,7 @@ def test_it_has_the_rows_of_the_marts(served, closed):
             shown = ["histogram_map(histogram)" if c == "histogram" else quoted(c) for c in columns]
             found_rows = closed.execute(f"select {', '.join(shown)} from {table}").fetchall()
             assert Counter(map(repr, found_rows)) == Counter(map(repr, expected)), table
-        for table in ("serving.watermarks", "serving.publications"):
+        for table in ("serving.watermarks", "serving.publications", "serving.freshness"):
             assert closed.execute(f"from {table}").fetchall()
 
 

@@ -28,8 +28,13 @@ def problems(connection: duckdb.DuckDBPyConnection, chart: Chart, dataset: Datas
     """
     expected = rows(connection, chart, dataset)
     wanted, given = _values(chart, expected), _values(chart, shown, is_pivoted=_is_pivoted(chart))
+    lines = []
+    if "limit" in chart.params:
+        series = {line for _, line, _ in given}
+        lines += _wrong_series(connection, chart, dataset, series)
+        wanted = Counter({point: count for point, count in wanted.items() if point[1] in series})
     limit = min(int(chart.params.get("row_limit", len(expected))), len(expected))
-    lines = [f"it shows {cell}, which is not in the file" for cell in sorted(map(str, given - wanted))]
+    lines += [f"it shows {cell}, which is not in the file" for cell in sorted(map(str, given - wanted))]
     if limit == len(expected):
         lines += [f"it does not show {cell}" for cell in sorted(map(str, wanted - given))]
     elif len(shown) != limit:
@@ -57,8 +62,17 @@ def rows(connection: duckdb.DuckDBPyConnection, chart: Chart, dataset: Dataset) 
     columns = {name: _expression(dataset, name) for name in [*_groups(chart), *params.get("all_columns", [])]}
     if "x_axis" in params:
         columns[params["x_axis"]] = f"date_trunc('{_GRAINS[params['time_grain_sqla']]}', {params['x_axis']})"
-    columns |= {name: dataset.metrics[name].expression for name in _metrics(chart)}
-    where = [f"\"{each['subject']}\" = '{each['comparator']}'" for each in params.get("adhoc_filters", [])]
+    return _aggregated(connection, chart, dataset, columns)
+
+
+def _aggregated(
+    connection: duckdb.DuckDBPyConnection, chart: Chart, dataset: Dataset, columns: dict[str, str]
+) -> Rows:
+    """The metrics of the chart by the columns, which are named expressions."""
+    columns = columns | {name: dataset.metrics[name].expression for name in _metrics(chart)}
+    where = [
+        f"\"{each['subject']}\" = '{each['comparator']}'" for each in chart.params.get("adhoc_filters", [])
+    ]
     selected = [f'{expression} as "{name}"' for name, expression in columns.items()]
     found = connection.execute(
         f"select {', '.join(selected)} "
@@ -66,6 +80,27 @@ def rows(connection: duckdb.DuckDBPyConnection, chart: Chart, dataset: Dataset) 
         f"{'group by all' if _metrics(chart) and len(columns) > len(_metrics(chart)) else ''}"
     ).fetchall()
     return [dict(zip(columns, row, strict=True)) for row in found]
+
+
+def _wrong_series(
+    connection: duckdb.DuckDBPyConnection, chart: Chart, dataset: Dataset, series: set[str]
+) -> list[str]:
+    """A chart with a limit shows the series that rank first by the metric over the whole time; equal ones in any order."""
+    (metric,) = _metrics(chart)
+    groups = {name: _expression(dataset, name) for name in _groups(chart)}
+    totals = {
+        _series(chart, row): _plain(row[metric])
+        for row in _aggregated(connection, chart, dataset, groups)
+        if row[metric] is not None
+    }
+    first = sorted(totals.values(), reverse=chart.params.get("order_desc", True))[: chart.params["limit"]]
+    if sorted(first) == sorted(totals[name] for name in series):
+        return []
+    return [f"it shows {sorted(series)}, which do not rank first in {totals}"]
+
+
+def _series(chart: Chart, row: dict[str, Any]) -> str:
+    return ", ".join(str(_plain(row[name])) for name in _groups(chart))
 
 
 def _metrics(chart: Chart) -> list[str]:
@@ -101,8 +136,7 @@ def _values(chart: Chart, found: Rows, is_pivoted: bool = False) -> Counter[tupl
         if is_pivoted:
             lines = {name: value for name, value in row.items() if name != axis}
         else:
-            group = [str(_plain(row[name])) for name in _groups(chart)]
-            lines = {", ".join(group) or name: row[name] for name in _metrics(chart)}
+            lines = {_series(chart, row) or name: row[name] for name in _metrics(chart)}
         points.update(
             (_plain(row[axis]), line, _plain(value)) for line, value in lines.items() if value is not None
         )

@@ -223,7 +223,7 @@ def of_chart(connection: duckdb.DuckDBPyConnection, name: str, rows: Rows) -> li
 
 
 def falsified(chart: str, rows: Rows) -> Iterator[Rows]:
-    """The rows with numbers that are all the same, or zero, or one of which is invented, and without the last row."""
+    """The rows with numbers that are all the same, or zero, or one of which is invented; without the last row, or a series."""
     axis = CHARTS[chart].params.get("x_axis")
 
     def is_number(name: str, value: Any) -> bool:
@@ -237,6 +237,9 @@ def falsified(chart: str, rows: Rows) -> Iterator[Rows]:
     yield [*(replaced(row, 123_456) for row in rows[:1]), *rows[1:]]
     if rows and any(is_number(name, value) for name, value in rows[-1].items()):
         yield rows[:-1]
+    numbers = [name for row in rows for name, value in row.items() if is_number(name, value)]
+    if numbers and "limit" in CHARTS[chart].params:
+        yield [{name: value for name, value in row.items() if name != numbers[0]} for row in rows]
 
 
 @contextmanager

@@ -223,7 +223,7 @@ LINK = '<a href="{}" target="_blank">{}</a>'
 def test_links_where_the_address_is_known(pages: str | None, call: str, shown: str):
     with duckdb.connect() as connection:
         lint.create_tables(connection)
-        connection.execute("insert into serving.publications values ('p', now()::timestamp, $1)", [pages])
+        connection.execute("insert into serving.publications by name select $1 as pages", [pages])
         assert connection.execute(f"select {call}").fetchall() == [(shown,)]
 
 
