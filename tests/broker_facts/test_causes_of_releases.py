@@ -173,8 +173,11 @@ def test_each_message_without_a_trace_has_its_cause_and_evidence(judged: Judged,
             found.setdefault(case, set()).add((row["cause"], row["evidence"]))
     expected = {case: {verdict} for case, (*_, verdict) in CASES.items() if verdict}
     if version == UNTRACED:
-        unknown = {("no_traced_group", "unknown")}
-        expected = {case: unknown for case in (WARM_UP, *CASES)} | {"delayed": expected["delayed"]}
+        read_untraced = {("untraced_consumer", "inferred")}
+        expected = {case: read_untraced for case in (WARM_UP, *CASES)} | {
+            "delayed": expected["delayed"],
+            "of another tag": {("no_traced_group", "unknown")},
+        }
     assert found == expected
 
 
