@@ -1,58 +1,28 @@
-"""Java clients of RocketMQ in a process of their own, which lives as long as the tests need it: calls are lines of JSON.
+"""Java clients of RocketMQ in a process of their own (`tests/client_process.py`).
 
 A module with a class `Commands` starts it with `java_process`, and calls `serve(Commands)` when it is run:
-`python -m <module> NAMESRV FOLDER` takes `["method", {arguments}]` lines and answers each with `[result, error]`.
+`python -m <module> NAMESRV FOLDER`.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TextIO
 
-from deploy import child_process
-from spark_jobs.settings import PROJECT
-
-
-class JavaProcess:
-    """Calls a method of `Commands` in the other process; raises AssertionError with what went wrong there."""
-
-    def __init__(self, process: subprocess.Popen[str], log: Path):
-        self._process, self._log = process, log
-
-    def __call__(self, method: str, **arguments: Any) -> Any:
-        self._process.stdin.write(json.dumps([method, arguments]) + "\n")
-        self._process.stdin.flush()
-        answer = self._process.stdout.readline()
-        assert answer, f"the Java client ended: {self._log.read_text()[-3000:]}"
-        result, error = json.loads(answer)
-        assert error is None, f"{method}{arguments}: {error}"
-        return result
+from tests.client_process import ClientProcess, client_process
 
 
 @contextmanager
-def java_process(module: str, namesrv: str, folder: Path, *arguments: str) -> Iterator[JavaProcess]:
+def java_process(module: str, namesrv: str, folder: Path, *arguments: str) -> Iterator[ClientProcess]:
     """The process of a module, until the block ends; it gets the nameserver, the folder and the arguments."""
-    folder.mkdir(parents=True, exist_ok=True)
-    log = folder / "java.log"
-    with log.open("w") as errors:
-        process = child_process.spawn(
-            [sys.executable, "-m", module, namesrv, str(folder), *arguments],
-            env={**os.environ, "PYTHONPATH": str(PROJECT)},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=errors,
-            text=True,
-        )
-    try:
-        yield JavaProcess(process, log)
-    finally:
-        child_process.end(process, 1.0)
+    command = [sys.executable, "-m", module, namesrv, str(folder), *arguments]
+    with client_process(command, folder / "java.log") as process:
+        yield process
 
 
 def serve(commands_of: Callable[[str, Any], Any]) -> None:

@@ -170,7 +170,9 @@ def _due(messages: list[Row]) -> list[Step]:
 
 
 def _absent(row: Row) -> Absent:
-    return Absent(row["expected_group"], row["cause"], wording.CAUSES[row["cause"]], row["is_orphan"])
+    group, cause = row["expected_group"], row["cause"]
+    meaning = wording.CAUSES_WITHOUT_GROUP.get(cause) if group is None else None
+    return Absent(group, cause, meaning or wording.CAUSES[cause], row["is_orphan"])
 
 
 def _siblings(reader: Reader, cluster: str, msg_id: str, sends: list[Row]) -> tuple[str, ...]:

@@ -37,7 +37,7 @@ CAUSES = {
     "delayed_not_due": "it is delayed, and not due yet",
     "untraced_batch": "it was sent in a batch; Java clients from 5.3.1 on write no consumer records for such messages",
     "within_grace": "it was published a short time ago",
-    "no_traced_group": "no traced group consumed the topic before, and none consumed the message",
+    "no_traced_group": "no traced group consumed the topic before, and no group is known to read it without a trace",
     "in_flight": "the listener is working on it",
     "not_returned": "the listener was called and never returned",
     "dead_letter": "it is in the group's dead-letter topic, without a trace of its attempts",
@@ -52,6 +52,10 @@ CAUSES = {
     "broadcasting": "the group consumes in broadcasting mode: the brokers do not know how far its clients are",
     "gone": "the broker had deleted it before it was looked up",
     "filtered_or_lost": "filtered by a subscription that is not known, skipped, in its backlog, lost, or its trace was dropped",
+}
+# Of a message that no group was expected to consume, where another sentence holds.
+CAUSES_WITHOUT_GROUP = {
+    "untraced_consumer": "a group reads the topic, by its subscription or its offsets, but its clients write no trace"
 }
 DECISIONS = {
     "commit": "the producer committed the transaction",

@@ -16,8 +16,9 @@ from spark_jobs.lake import tables
 from spark_jobs.lake.catalog import lake
 from spark_jobs.settings import BrokerFacts, Cluster, Settings
 from tests import lakes
+from tests.client_process import ClientProcess
 from tests.faults.client.old_broker import broker_4_9
-from tests.java_process import JavaProcess, java_process
+from tests.java_process import java_process
 from tests.rocketmq.conftest import BUSY_MACHINE
 from tests.rocketmq.test_access import ACL_CONF
 
@@ -58,7 +59,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
 
 
 @pytest.fixture(scope="package")
-def java(broker: Sandbox) -> Iterator[JavaProcess]:
+def java(broker: Sandbox) -> Iterator[ClientProcess]:
     with java_process("tests.broker_facts.clients", broker.namesrv, broker.folder / "java") as process:
         yield process
 

@@ -128,7 +128,7 @@ def orphans(
         elif cluster.watermark < deliverable + grace(cluster):
             cause = "within_grace"
         elif group is None and not begun:
-            cause = "no_traced_group"
+            cause = "untraced_consumer" if _is_read_untraced(cluster, message) else "no_traced_group"
         elif said == "dead_letter":
             cause = said
         elif outcomes["in_flight"]:
@@ -399,6 +399,27 @@ def _filtered(cluster: Cluster, message: Record, group: str | None) -> str | Non
         return None
     # Of a batch of one message the Pub shows neither the batch nor its tags.
     return "filter_unknown" if message["tags"] is None or any(s.is_sql for s in valid) else "filtered"
+
+
+def _is_read_untraced(cluster: Cluster, message: Record) -> bool:
+    """Whether a group reads a message that no group is expected to consume."""
+    groups = {each.group for each in cluster.subscriptions}
+    groups |= {each.group for c in cluster.collections for each in c.checks}
+    return any(_reads(cluster, message, group) for group in groups)
+
+
+def _reads(cluster: Cluster, message: Record, group: str) -> bool:
+    """Whether the group reads the message, by its subscriptions at the publication or by the last look-up."""
+    _, check = last_check(cluster, message["topic"], message["msg_id"], group)
+    state = check.state if check else None
+    valid = _subscriptions(cluster, message, group)
+    if state in ("dead_letter", "retrying") or _is_wanted(message, valid):
+        return True
+    if valid:
+        return _filtered(cluster, message, group) == "filter_unknown" and state != "filtered"
+    if check and state in ("not_consumed", "offline"):
+        return _is_passed(cluster, check)
+    return state in ("consumed", "consumed_or_filtered")
 
 
 def _subscriptions(cluster: Cluster, message: Record, group: str | None) -> list[Subscription]:

@@ -78,6 +78,21 @@ from {{ working_table('int_changed_messages') }}
       and orphaned.expected_group = changes.consumer_group
       and orphaned.published_at between changes.changed_from and changes.changed_to
   where orphaned.hour >= timestamp '{{ kinds['subscription'] }}' and {{ is_retained('orphaned.hour') }}
+  -- Where no group is expected, each group that subscribes decides.
+  union
+  select
+    orphaned.cluster as message_cluster,
+    orphaned.msg_id as message_key
+  from {{ published('orphaned_messages') }} as orphaned
+  inner join {{ working_table('int_context_changes') }} as changes
+    on
+      changes.kind = 'subscription'
+      and orphaned.cluster = changes.cluster
+      and orphaned.topic = changes.topic
+      and orphaned.published_at between changes.changed_from and changes.changed_to
+  where
+    orphaned.expected_group is null and orphaned.cause in ('no_traced_group', 'untraced_consumer')
+    and orphaned.hour >= timestamp '{{ kinds['subscription'] }}' and {{ is_retained('orphaned.hour') }}
 {% endif %}
 {% if 'progress' in kinds %}
   union
@@ -132,6 +147,21 @@ from {{ working_table('int_changed_messages') }}
       and orphaned.msg_id = changes.msg_id
       and orphaned.expected_group = changes.consumer_group
   where orphaned.hour >= timestamp '{{ kinds['check'] }}' and {{ is_retained('orphaned.hour') }}
+  -- Where no group is expected, a look-up for any group decides.
+  union
+  select
+    orphaned.cluster as message_cluster,
+    orphaned.msg_id as message_key
+  from {{ published('orphaned_messages') }} as orphaned
+  inner join {{ working_table('int_context_changes') }} as changes
+    on
+      changes.kind = 'check'
+      and orphaned.cluster = changes.cluster
+      and orphaned.topic = changes.topic
+      and orphaned.msg_id = changes.msg_id
+  where
+    orphaned.expected_group is null and orphaned.cause in ('no_traced_group', 'untraced_consumer')
+    and orphaned.hour >= timestamp '{{ kinds['check'] }}' and {{ is_retained('orphaned.hour') }}
   union
   -- The clock of a consumer may be behind by the limit from which a time is suspect.
   select

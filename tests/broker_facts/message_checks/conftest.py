@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from sandbox.broker import Sandbox
 from spark_jobs.settings import Settings
 from tests.broker_facts.message_checks import suspected
-from tests.java_process import JavaProcess
+from tests.client_process import ClientProcess
 
 TOPIC = "checked"
 BODY = "the-body-4711"
@@ -24,7 +24,7 @@ def marts(spark: SparkSession, facts_lake: Settings) -> None:
 
 
 @pytest.fixture(scope="package")
-def sent(broker: Sandbox, java: JavaProcess, marts: None) -> Iterator[dict[str, dict[str, Any]]]:
+def sent(broker: Sandbox, java: ClientProcess, marts: None) -> Iterator[dict[str, dict[str, Any]]]:
     """Two messages of a topic: the first one reached each group in another way, the last one not those that read no more."""
     java("make_topic", topic=TOPIC, address=broker.broker_address, queues=1)
     groups = {

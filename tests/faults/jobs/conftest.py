@@ -14,8 +14,9 @@ from sandbox.broker import Sandbox, rocketmq
 from spark_jobs.lake import tables
 from spark_jobs.settings import Settings
 from tests import lakes
+from tests.client_process import ClientProcess
 from tests.faults.jobs.world import World
-from tests.java_process import JavaProcess, java_process
+from tests.java_process import java_process
 
 # What takes minutes runs in `make soak` alone.
 collect_ignore = [] if "TRACE_SOAK_CYCLES" in os.environ else ["test_cycles.py"]
@@ -53,7 +54,7 @@ def second(broker: Sandbox, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 
 @pytest.fixture(scope="package")
-def java(broker: Sandbox) -> Iterator[JavaProcess]:
+def java(broker: Sandbox) -> Iterator[ClientProcess]:
     with java_process("tests.faults.jobs.java_side", broker.namesrv, broker.folder / "java") as process:
         yield process
 

@@ -26,7 +26,7 @@ from spark_jobs.jobs import extract, merge, replay
 from spark_jobs.lake import catalog
 from spark_jobs.lake.tables import EVENTS, RAW, Table
 from spark_jobs.settings import PROJECT, Cluster, Settings
-from tests.java_process import JavaProcess
+from tests.client_process import ClientProcess
 
 CLUSTER = "faults"
 SECONDS = 240
@@ -84,7 +84,7 @@ class World:
     spark: SparkSession
     settings: Settings
     sandbox: Sandbox
-    java: JavaProcess
+    java: ClientProcess
     topics: list[str]
     extra: dict[str, str] = field(default_factory=dict)
     epoch: int = 0

@@ -85,13 +85,15 @@ in_gaps as (
       and {{ can_be_in_gap('unconsumed', 'gaps.gap_from', 'gaps.gap_to') }}
 ),
 
--- What the subscriptions of the group at the time of publication say; the brokers may have several.
+-- What the subscriptions of the group at the time of publication say; the brokers may have several. Where no group is expected,
+-- of each group that subscribes.
 by_subscription as (
   select
     unconsumed.cluster,
     unconsumed.topic,
     unconsumed.msg_id,
     unconsumed.expected_group,
+    subscriptions.consumer_group,
     case
       when
         bool_or(
@@ -113,16 +115,67 @@ by_subscription as (
     on
       unconsumed.cluster = subscriptions.cluster
       and unconsumed.topic = subscriptions.topic
-      and unconsumed.expected_group = subscriptions.consumer_group
+      and coalesce(unconsumed.expected_group, subscriptions.consumer_group) = subscriptions.consumer_group
       and unconsumed.published_at >= subscriptions.subscribed_from
       and unconsumed.published_at < subscriptions.subscribed_to
-  group by unconsumed.cluster, unconsumed.topic, unconsumed.msg_id, unconsumed.expected_group
+  group by
+    unconsumed.cluster, unconsumed.topic, unconsumed.msg_id, unconsumed.expected_group, subscriptions.consumer_group
+),
+
+-- Messages that no group is expected to consume, of a group that reads the topic without a trace: by its subscription, or by a
+-- look-up.
+untraced as (
+  select
+    by_subscription.cluster,
+    by_subscription.topic,
+    by_subscription.msg_id
+  from by_subscription
+  left anti join {{ ref('int_message_checks') }} as checks
+    on
+      by_subscription.verdict != 'wanted'
+      and checks.state = 'filtered'
+      and by_subscription.cluster = checks.cluster
+      and by_subscription.topic = checks.topic
+      and by_subscription.msg_id = checks.msg_id
+      and by_subscription.consumer_group = checks.consumer_group
+  where by_subscription.expected_group is null and by_subscription.verdict != 'filtered'
+  union
+  select
+    unconsumed.cluster,
+    unconsumed.topic,
+    unconsumed.msg_id
+  from unconsumed
+  inner join {{ ref('int_message_checks') }} as checks
+    on
+      unconsumed.cluster = checks.cluster
+      and unconsumed.topic = checks.topic
+      and unconsumed.msg_id = checks.msg_id
+  left join by_subscription
+    on
+      by_subscription.expected_group is null
+      and checks.cluster = by_subscription.cluster
+      and checks.topic = by_subscription.topic
+      and checks.msg_id = by_subscription.msg_id
+      and checks.consumer_group = by_subscription.consumer_group
+  where
+    unconsumed.expected_group is null
+    and (
+      checks.state in ('dead_letter', 'retrying')
+      or (
+        by_subscription.verdict is null
+        and (
+          checks.state in ('consumed', 'consumed_or_filtered')
+          or (checks.state in ('not_consumed', 'offline') and checks.is_passed)
+        )
+      )
+    )
 ),
 
 known as (
   select
     unconsumed.*,
     in_gaps.msg_id is not null as is_in_gap,
+    untraced.msg_id is not null as is_read_untraced,
     by_subscription.verdict,
     unconsumed.in_flight + unconsumed.not_returned > 0 as is_begun,
     checks.checked_at,
@@ -170,6 +223,12 @@ known as (
   from unconsumed
   left join in_gaps
     on unconsumed.cluster = in_gaps.cluster and unconsumed.msg_id = in_gaps.msg_id
+  left join untraced
+    on
+      unconsumed.expected_group is null
+      and unconsumed.cluster = untraced.cluster
+      and unconsumed.topic = untraced.topic
+      and unconsumed.msg_id = untraced.msg_id
   left join by_subscription
     on
       unconsumed.cluster = by_subscription.cluster
@@ -233,7 +292,8 @@ classified as (
         and not coalesce(look_up in ('not_reached', 'dead_letter'), false)
         then 'untraced_batch'
       when watermark < deliverable_at + {{ limit('grace') }} then 'within_grace'
-      when expected_group is null and not is_begun then 'no_traced_group'
+      when expected_group is null and not is_begun
+        then case when is_read_untraced then 'untraced_consumer' else 'no_traced_group' end
       when look_up = 'dead_letter' then 'dead_letter'
       when in_flight > 0 then 'in_flight'
       when not_returned > 0 then 'not_returned'
