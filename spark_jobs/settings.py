@@ -240,6 +240,9 @@ class Checks(_Section):
         default=0.1, description="share of a fact's rows gone since it was published"
     )
     invalid_rate: float = Field(default=0.01, description="share of records that no layout fits")
+    unknown_writers: float = Field(
+        default=0.01, description="share of the trace messages from hosts without a known client"
+    )
     freshness_raw_minutes: float = 30
     freshness_events_minutes: float = 30
     freshness_marts_minutes: float = 60

@@ -18,6 +18,7 @@ from spark_jobs.broker_facts import parse
 from spark_jobs.broker_facts.answers import Answers
 from spark_jobs.lake.tables import (
     BROKERS,
+    CLIENT_HOSTS,
     CONSUMERS,
     GROUP_OFFSETS,
     GROUPS,
@@ -190,6 +191,21 @@ def _producer_rows(answers: Answers) -> list[Row]:
     ]
 
 
+def _client_host_rows(answers: Answers) -> list[Row]:
+    consumers = [each.hosts for each in answers.consumers.values() if each is not None]
+    producers = [each.hosts for each in answers.producers or []]
+    return [{"host": host} for host in sorted(frozenset().union(*consumers, *producers))]
+
+
+def _are_clients_known(answers: Answers, key: Key) -> bool:
+    """Whether the producers, and the consumers of all groups, were answered."""
+    return (
+        answers.producers is not None
+        and answers.groups is not None
+        and answers.groups.keys() <= answers.consumers.keys()
+    )
+
+
 def _is_topic_gone(answers: Answers, key: Key) -> bool:
     return answers.topics is not None and key[1] not in answers.topics
 
@@ -265,4 +281,5 @@ FACT_TABLES = (
         lambda answers, key: answers.producers is not None,
         _values(PRODUCERS, "client_ids"),
     ),
+    FactTable(CLIENT_HOSTS, ("broker", "host"), _client_host_rows, _are_clients_known, _values(CLIENT_HOSTS)),
 )

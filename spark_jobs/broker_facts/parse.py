@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import wraps
+from ipaddress import ip_address
 from typing import Any, ParamSpec, TypeVar
 
 from spark_jobs.rocketmq import fastjson
@@ -126,6 +127,15 @@ class Clients:
         )
 
 
+def host_of(address: str) -> str:
+    """The host of an `ip:port`, as Java writes socket addresses (`/ip:port`, an IPv6 address in brackets or not)."""
+    host = address.rpartition("/")[2].rpartition(":")[0].strip("[]")
+    try:
+        return str(ip_address(host))
+    except ValueError:
+        return host
+
+
 @dataclass(frozen=True)
 class Subscription:
     """A topic that a group subscribes to; `tags` is sorted, and empty for all and for SQL92."""
@@ -145,6 +155,7 @@ class ConsumerConnection:
     message_model: str | None
     consume_from: str | None
     clients: Clients
+    hosts: frozenset[str]
     subscriptions: tuple[Subscription, ...]
 
 
@@ -156,6 +167,7 @@ class Producer:
     trace_of: str | None
     trace_role: str | None
     clients: Clients
+    hosts: frozenset[str]
 
 
 def _checked(parse: Callable[_Given, _Parsed]) -> Callable[_Given, _Parsed]:
@@ -334,6 +346,7 @@ def consumer_connection(body: bytes) -> ConsumerConnection:
         message_model=found.get("messageModel"),
         consume_from=found.get("consumeFromWhere"),
         clients=_clients(found.get("connectionSet") or []),
+        hosts=_hosts(found.get("connectionSet") or [], "clientAddr"),
         subscriptions=tuple(
             Subscription(
                 topic=topic,
@@ -353,6 +366,10 @@ def _clients(connections: list[dict[str, Any]]) -> Clients:
         versions=tuple(sorted({release(int(each["version"])) for each in connections})),
         client_ids=tuple(sorted({str(each["clientId"]) for each in connections})),
     )
+
+
+def _hosts(connections: list[dict[str, Any]], name: str) -> frozenset[str]:
+    return frozenset(host_of(str(each[name])) for each in connections if each.get(name))
 
 
 @_checked
@@ -386,9 +403,11 @@ def producers(body: bytes) -> list[Producer]:
     for name, connections in sorted(fastjson.loads(body)["data"].items()):
         match = _TRACE_PRODUCER.fullmatch(name)
         key, trace_of, role = match.groups() if match else (name, None, None)
-        producer = Producer(key, trace_of, role, _clients(connections))
+        producer = Producer(key, trace_of, role, _clients(connections), _hosts(connections, "remoteIP"))
         if known := found.get(key):
-            producer = replace(producer, clients=known.clients | producer.clients)
+            producer = replace(
+                producer, clients=known.clients | producer.clients, hosts=known.hosts | producer.hosts
+            )
         found[key] = producer
     return [found[key] for key in sorted(found)]
 

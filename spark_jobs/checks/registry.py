@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from spark_jobs.checks import build, disk, installation, marts, records, service
+from spark_jobs.checks import build, disk, installation, marts, records, service, writers
 from spark_jobs.checks.check import Check, Stage
 from spark_jobs.settings import Settings
 
 BY_NAME = {
     value.name: value
-    for module in (records, build, marts, service, disk, installation)
+    for module in (records, writers, build, marts, service, disk, installation)
     for value in vars(module).values()
     if isinstance(value, Check)
 }

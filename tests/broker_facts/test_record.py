@@ -11,6 +11,7 @@ from spark_jobs.lake import catalog
 from spark_jobs.lake.tables import (
     ALL,
     BROKERS,
+    CLIENT_HOSTS,
     CONSUMERS,
     GROUP_OFFSETS,
     GROUPS,
@@ -86,6 +87,7 @@ def test_subscriptions_and_clients(world: World, traffic, java):
     )
     assert (tagged["languages"], tagged["versions"], len(tagged["client_ids"])) == (["JAVA"], ["5.5.0"], 1)
     assert [row["message_model"] for row in world.rows(CONSUMERS, group_name="broadcast")] == ["BROADCASTING"]
+    assert [row["host"] for row in world.rows(CLIENT_HOSTS)] == ["127.0.0.1"]
     (producer,) = world.rows(PRODUCERS, group_name="facts-producer")
     assert (producer["languages"], producer["versions"], producer["trace_of"]) == (["JAVA"], ["5.5.0"], None)
 

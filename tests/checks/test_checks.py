@@ -75,6 +75,8 @@ CASES = {
 }
 # These judge the lake as a whole: they are made twice, see below.
 SILENCE = {"ingest_silent", "marts_silent"}
+# Judged by what brokers say; see test_writers.py.
+WRITERS = {"unknown_writers"}
 # The marts job says whether it failed; see tests/dbt/test_serving_switch.py.
 MARTS_JOB = {"serving_file"}
 # Airflow and the watchdog report these themselves; see test_watchdog.py.
@@ -204,7 +206,7 @@ def test_marts_that_a_build_would_not_change_are_not_silent(result, watched):
 
 
 def test_every_check_has_a_case():
-    covered = {*CASES, *SILENCE, *MARTS_JOB, *AIRFLOW, *INSTALLATION, *BROKERS}
+    covered = {*CASES, *SILENCE, *WRITERS, *MARTS_JOB, *AIRFLOW, *INSTALLATION, *BROKERS}
     assert covered == set(BY_NAME)
     print(f"\n{len(covered)} of {len(CHECKS)} checks: 100 %")
 

@@ -222,6 +222,21 @@ def test_producers_that_write_a_trace_are_one_per_group_and_role():
     )
     assert first.clients == parse.Clients(("JAVA",), ("4.9.8", "5.5.0"), ("1@1", "2@2"))
     assert (plain.group_name, plain.trace_of) == ("p", None)
+    assert plain.hosts == {"10.0.0.1"}
+
+
+@pytest.mark.parametrize(
+    ("address", "host"),
+    [
+        ("10.0.0.1:4711", "10.0.0.1"),
+        ("/10.0.0.1:4711", "10.0.0.1"),
+        ("broker-a/10.0.0.1:4711", "10.0.0.1"),
+        ("/[0:0:0:0:0:0:0:1]:4711", "::1"),
+        ("0:0:0:0:0:0:0:1:4711", "::1"),
+    ],
+)
+def test_the_host_of_an_address_is_written_in_one_way(address, host):
+    assert parse.host_of(address) == host
 
 
 PARSERS = {
