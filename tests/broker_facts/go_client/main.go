@@ -1,6 +1,6 @@
 // The Go client with a diary, for tests/broker_facts/test_causes_of_releases.py: what it sent, and what its listeners were given.
 //
-// It answers the calls of tests/java_process.py: `["method", {arguments}]` lines with `[result, error]` lines. The first argument
+// It answers the calls of tests/client_process.py: `["method", {arguments}]` lines with `[result, error]` lines. The first argument
 // is the nameserver. The methods are those of tests/broker_facts/diary.py, with the same arguments, as far as the client has them.
 package main
 
