@@ -22,24 +22,34 @@ from rich.console import Console
 from benchmarks.extract import topic
 from benchmarks.extract.machine import description
 from benchmarks.extract.topic import LONG_EVERY, LONG_RECORDS, RECORDS
+from benchmarks.facts import suspects
 from benchmarks.facts.cpu import seconds_of
 from benchmarks.facts.groups import GROUPS, QUEUES, TOPICS, Groups
 from sandbox.broker import TRACE_TOPIC, Sandbox, rocketmq
-from spark_jobs.settings import PROJECT, Cluster, load_settings
+from spark_jobs.lake.catalog import lake
+from spark_jobs.lake.tables import MESSAGE_CHECKS
+from spark_jobs.settings import PROJECT, BrokerFacts, Cluster, Settings, load_settings
 
-AT_MOST = {"facts_vs_extract": 0.10, "facts_idle_s": 2.0, "facts_rows_vs_records": 0.02}
+AT_MOST = {
+    "facts_vs_extract": 0.10,
+    "facts_with_suspects_vs_extract": 0.10,
+    "facts_idle_s": 2.0,
+    "facts_rows_vs_records": 0.02,
+}
 ROUNDS = 3
+SUSPECTS = BrokerFacts().checked_messages
 CLUSTER = "bench"
 _console = Console(width=120, highlight=False)
 
 
 @dataclass(frozen=True)
 class Cost:
-    """Of one collection: CPU seconds of its process, seconds without the start of Python, rows added."""
+    """Of one collection: CPU seconds of its process, seconds without the start of Python, rows added, of them look-ups."""
 
     cpu: float
     seconds: float
     rows: int
+    checks: int
 
 
 def main() -> int:
@@ -75,16 +85,31 @@ def _bench(sandbox: Sandbox, folder: Path) -> dict[str, float]:
         for _ in range(ROUNDS):
             groups.move()
             moved.append(_facts("every offset moved", groups, environment))
+        _publish_suspects(sandbox, folder / "extract-0")
+        suspected = []
+        for _ in range(ROUNDS):
+            groups.move()
+            suspected.append(_facts("every offset moved, suspects looked up", groups, environment))
     finally:
         groups.close()
     assert [cost.rows for cost in idle] == [1] * ROUNDS, "unchanged facts added rows"
     assert all(cost.rows >= GROUPS * TOPICS for cost in moved), "moved offsets were not recorded"
+    assert [cost.checks for cost in suspected] == [SUSPECTS] * ROUNDS, "suspects were not looked up"
     records = written.messages * RECORDS + written.messages // LONG_EVERY * (LONG_RECORDS - RECORDS)
     return {
         "facts_vs_extract": statistics.median(cost.cpu for cost in moved) / statistics.median(extractions),
+        "facts_with_suspects_vs_extract": (
+            statistics.median(cost.cpu for cost in suspected) / statistics.median(extractions)
+        ),
         "facts_idle_s": statistics.median(cost.seconds for cost in idle),
         "facts_rows_vs_records": max(cost.rows for cost in (first, *moved)) / records,
     }
+
+
+def _publish_suspects(sandbox: Sandbox, home: Path) -> None:
+    """So many that each of the next collections looks up as many as one may."""
+    sent = suspects.send(sandbox.broker_address, SUSPECTS * ROUNDS)
+    suspects.publish(lake(Settings(home=home)), CLUSTER, sent)
 
 
 def _extract(sandbox: Sandbox, written: topic.Topic, home: Path) -> float:
@@ -100,7 +125,7 @@ def _facts(what: str, groups: Groups, environment: dict[str, str]) -> Cost:
     groups.heartbeat()
     cpu, printed = seconds_of([sys.executable, "-m", "benchmarks.facts.once"], environment)
     found = json.loads(printed.splitlines()[-1])
-    cost = Cost(cpu, found["seconds"], sum(found["rows"].values()))
+    cost = Cost(cpu, found["seconds"], sum(found["rows"].values()), found["rows"].get(MESSAGE_CHECKS.name, 0))
     _console.print(
         f"facts of {GROUPS} groups, {TOPICS} topics of {QUEUES} queues, {what}: {cost.cpu:.2f} s of CPU, "
         f"{cost.seconds:.2f} s without the start of Python, {cost.rows} rows"
