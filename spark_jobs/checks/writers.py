@@ -20,6 +20,10 @@ from spark_jobs.checks.check import Measured, Run, check, rate
 from spark_jobs.lake.tables import CLIENT_HOSTS, OBSERVATIONS, RAW, Table
 
 JUDGED = timedelta(hours=1)
+# Between collections further apart, too many clients come and go unseen.
+REGULAR = timedelta(minutes=15)
+
+Period = tuple[datetime, datetime]
 
 
 @check(
@@ -36,13 +40,13 @@ def unknown_writers(run: Run) -> Iterator[Measured]:
     """Too many trace messages were written from hosts from which no broker saw a client.
 
     Measured per cluster whose brokers said who was connected: the share of the messages that were stored in the hour before
-    the last collection of broker facts.
+    the last collection of broker facts, while collections were at most 15 minutes apart.
     """
     asked = _asked(run)
-    written = _written(run, {cluster: at for cluster, at in asked.items() if at})
+    written = _written(run, {cluster: period for cluster, period in asked.items() if period})
     seen = _seen(run)
-    for cluster, at in sorted(asked.items()):
-        if at is None:
+    for cluster, period in sorted(asked.items()):
+        if period is None:
             yield Measured(cluster, None, "the brokers did not say which clients are connected", "unknown")
             continue
         hosts = written.get(cluster, {})
@@ -53,21 +57,32 @@ def unknown_writers(run: Run) -> Iterator[Measured]:
         yield rate(cluster, sum(hosts[host] for host in unknown), sum(hosts.values()), what, run.settings)
 
 
-def _asked(run: Run) -> dict[str, datetime | None]:
-    """Per cluster, when its brokers last said which clients were connected; None if one did not at its last collection."""
+def _asked(run: Run) -> dict[str, Period | None]:
+    """Per cluster, the period that is judged; None if a broker did not say at its last collection who was connected."""
     rows = (
         _table(run, OBSERVATIONS)
         .where(F.col("observed_at") >= F.lit(_since(run)))
         .groupBy("cluster", "broker")
-        .agg(F.max("observed_at").alias("at"), F.max_by("requests", "observed_at").alias("requests"))
+        .agg(
+            F.collect_set("observed_at").alias("times"), F.max_by("requests", "observed_at").alias("requests")
+        )
         .collect()
     )
-    found: dict[str, datetime | None] = {}
+    times: dict[str, set[datetime]] = defaultdict(set)
     for row in rows:
-        at = row["at"].astimezone(UTC) if _says_who_is_connected(row.requests) else None
-        before = found.get(row.cluster, at)
-        found[row.cluster] = min(at, before) if at and before else None
-    return found
+        times[row.cluster].update(time.astimezone(UTC) for time in row.times)
+    silent = {row.cluster for row in rows if not _says_who_is_connected(row.requests)}
+    return {cluster: None if cluster in silent else _period(found) for cluster, found in times.items()}
+
+
+def _period(collections: set[datetime]) -> Period:
+    """From the first to the last of the regular collections of the last hour; empty if there was one only."""
+    begin = end = max(collections)
+    for time in sorted(collections, reverse=True):
+        if begin - time > REGULAR or end - time > JUDGED:
+            break
+        begin = time
+    return begin, end
 
 
 def _says_who_is_connected(requests: list[Row]) -> bool:
@@ -81,15 +96,15 @@ def _says_who_is_connected(requests: list[Row]) -> bool:
     )
 
 
-def _written(run: Run, asked: dict[str, datetime]) -> dict[str, dict[str, int]]:
-    """Per cluster and host, the messages that were stored in the hour before the collection."""
-    if not asked:
+def _written(run: Run, periods: dict[str, Period]) -> dict[str, dict[str, int]]:
+    """Per cluster and host, the messages that were stored in the period."""
+    if not periods:
         return {}
     judged = [
         (F.col("cluster") == cluster)
-        & (F.col("store_time") >= F.lit(at - JUDGED))
-        & (F.col("store_time") < F.lit(at))
-        for cluster, at in asked.items()
+        & (F.col("store_time") >= F.lit(begin))
+        & (F.col("store_time") < F.lit(end))
+        for cluster, (begin, end) in periods.items()
     ]
     rows = (
         _table(run, RAW)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import pytest
 
@@ -75,14 +75,23 @@ def measured(result, watched) -> dict[str, Measured]:
             *written("forged", "10.0.0.3", 5, ago(minutes=30)),
             *written("small", "10.0.0.9", 19, ago(minutes=30)),
             *written("refused", "10.0.0.9", 100, ago(minutes=30)),
+            *written("first", "10.0.0.9", 100, ago(minutes=30)),  # before the first collection
+            *written("paused", "10.0.0.9", 100, ago(minutes=40)),  # collections paused then
+            *written("paused", "10.0.0.1", 100, ago(minutes=20)),
         ],
     )
     add(
         watched,
         tables.OBSERVATIONS,
         [
-            *(answered(cluster, last) for cluster in ("honest", "forged", "small")),
-            answered("forged", ago(hours=3), refused=GET_ALL_PRODUCER_INFO),  # an earlier one
+            *(
+                answered(cluster, last - number * timedelta(minutes=15))
+                for cluster in ("honest", "forged", "small", "refused")
+                for number in range(1, 6)
+            ),
+            *(answered(cluster, last) for cluster in ("honest", "forged", "small", "first")),
+            answered("forged", ago(hours=3), refused=GET_ALL_PRODUCER_INFO),
+            *(answered("paused", ago(minutes=minutes)) for minutes in (10, 25, 41, 50)),
             answered("refused", last),
             answered("refused", last, "broker-b", refused=GET_CONSUMER_CONNECTION_LIST),
         ],
@@ -91,7 +100,7 @@ def measured(result, watched) -> dict[str, Measured]:
         watched,
         tables.CLIENT_HOSTS,
         [
-            *(connected(cluster, "10.0.0.1") for cluster in ("honest", "forged", "refused")),
+            *(connected(cluster, "10.0.0.1") for cluster in ("honest", "forged", "refused", "paused")),
             connected("honest", "10.0.0.2", ago(hours=7)),  # a job that is connected now and then
             connected("forged", "10.0.0.3", ago(days=2)),
         ],
@@ -119,6 +128,12 @@ def test_the_others_are_counted_and_named(measured):
 
 def test_few_messages_are_not_judged(measured):
     assert (measured["small"].value, measured["small"].verdict) == (1, "pass")
+
+
+def test_messages_are_judged_only_while_collections_were_regular(measured):
+    """Clients that had gone before the first one, or while they paused, were not seen."""
+    assert (measured["first"].value, measured["first"].verdict) == (0, "pass")
+    assert (measured["paused"].value, measured["paused"].verdict) == (0, "compare")
 
 
 def test_a_broker_that_does_not_say_who_is_connected_makes_it_unknown(measured):
