@@ -43,7 +43,9 @@ def demo(messages: int, settings: Settings, lock: IO[str]) -> None:
     counts = proof.proof(settings, CLUSTER, offsets)
     proof.summary(settings, counts, time.monotonic() - started)
     _console.print(f"the marts as charts: {demo_page.write(settings)}", soft_wrap=True)
-    _console.print(f"everything is below {settings.home}; run `make demo` again to add traffic, `make dashboards` to look at it")
+    _console.print(
+        f"everything is below {settings.home}; run `make demo` again to add traffic, `make dashboards` to look at it"
+    )
 
 
 def wait_for_grace(settings: Settings) -> None:

@@ -221,7 +221,9 @@ def _notes(dashboard: Dashboard, assets: Assets) -> tuple[list[tuple[str, list[C
     ]
     definitions = [f"- **{chart.slice_name}**: {chart.description}" for chart in charts]
     return (
-        [("NOTE-1", [_text(["**No results**, or a chart without lines, means: " + " ".join(meanings)])])] if meanings else [],
+        [("NOTE-1", [_text(["**No results**, or a chart without lines, means: " + " ".join(meanings)])])]
+        if meanings
+        else [],
         [("NOTE-2", [_text(definitions)])],
     )
 
