@@ -8,6 +8,9 @@ if TYPE_CHECKING:  # not among the packages of a deployment
     from playwright.sync_api import Page
 
 
+TIMEOUT_MS = 90_000  # a busy machine takes a minute for the first page after the login
+
+
 def log_in(page: Page, user: str, password: str) -> None:
     """Fill in the form of the login page; return when Superset shows its start page.
 
@@ -20,4 +23,4 @@ def log_in(page: Page, user: str, password: str) -> None:
     page.locator("#username").fill(user)
     page.locator("#password").fill(password)
     page.locator("#password").press("Enter")
-    page.wait_for_url("**/superset/welcome/")
+    page.wait_for_url("**/superset/welcome/", wait_until="commit", timeout=TIMEOUT_MS)
