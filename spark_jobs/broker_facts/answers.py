@@ -45,7 +45,8 @@ class Answers:
     config: parse.BrokerConfig | None = None
     topics: dict[str, parse.Topic] | None = None
     groups: dict[str, parse.Group] | None = None
-    offsets: dict[tuple[str, str], dict[int, int]] | None = None
+    offsets: parse.GroupOffsets | None = None
+    pull_offsets: parse.GroupOffsets = field(default_factory=dict)
     producers: list[parse.Producer] | None = None
     queues: dict[str, list[parse.TopicQueue]] = field(default_factory=dict)
     consumers: dict[str, parse.ConsumerConnection | None] = field(default_factory=dict)  # None: offline

@@ -189,7 +189,7 @@ def _keep(
         else:
             found.groups = {each.group_name: each for each in groups if not is_erased(each.group_name)}
     elif request.code == rq.GET_ALL_CONSUMER_OFFSET:
-        offsets = parse.consumer_offsets(body)
+        offsets, found.pull_offsets = parse.consumer_offsets(body)
         erased = {group for group in {group for group, _ in offsets} if is_erased(group)}
         found.offsets = {key: queues for key, queues in offsets.items() if key[0] not in erased}
     elif request.code == rq.GET_ALL_PRODUCER_INFO:

@@ -88,16 +88,17 @@ def _offsets(name: str) -> Callable[[Row], bytes]:
 
 
 def _offsets_jumped(before: Row, after: Row, jump_messages: int) -> bool:
-    """Whether a queue was added or removed, its offset went back, or its backlog shrank by more than `jump_messages`.
+    """Whether a queue was added or removed, or its offset went back, over many messages, or beyond what was pulled.
 
     A consumer that keeps up moves its offset as far as the broker's moves; a backlog shrinks because a group catches up,
-    or because its offset was set over messages.
+    or because its offset was set over messages. These were not pulled.
     """
     old = {queue["queue_id"]: queue for queue in before["queues"]}
     new = {queue["queue_id"]: queue for queue in after["queues"]}
     return old.keys() != new.keys() or any(
         new[queue_id]["consumer_offset"] < queue["consumer_offset"]
         or _backlog(queue) - _backlog(new[queue_id]) > jump_messages
+        or _is_beyond_pulled(new[queue_id])
         for queue_id, queue in old.items()
     )
 
@@ -105,6 +106,11 @@ def _offsets_jumped(before: Row, after: Row, jump_messages: int) -> bool:
 def _backlog(queue: Row) -> int:
     """Messages that are not consumed; 0 if the broker's offset is unknown."""
     return 0 if queue["broker_offset"] is None else queue["broker_offset"] - queue["consumer_offset"]
+
+
+def _is_beyond_pulled(queue: Row) -> bool:
+    """Whether the offset was set; false if the pull offset is unknown."""
+    return queue["pull_offset"] is not None and queue["pull_offset"] < queue["consumer_offset"]
 
 
 def _ends_jumped(before: Row, after: Row, _: int) -> bool:
@@ -143,7 +149,7 @@ def _consumer_rows(answers: Answers) -> list[Row]:
             "consume_type": connection and connection.consume_type,
             "message_model": connection and connection.message_model,
             "consume_from": connection and connection.consume_from,
-            **vars(connection.clients if connection else parse.Clients((), (), ())),
+            **vars(connection.clients if connection else parse.Clients()),
         }
         for group, connection in sorted(answers.consumers.items())
         if connection is not None or _is_known(answers, group)
@@ -164,7 +170,7 @@ def _group_offset_rows(answers: Answers) -> list[Row]:
     ends = {(topic, queue.queue_id): queue for topic, queues in answers.queues.items() for queue in queues}
     rows = []
     for (group, topic), queues in sorted((answers.offsets or {}).items()):
-        listed = []
+        listed, pulled = [], answers.pull_offsets.get((group, topic), {})
         for queue_id, offset in queues.items():
             end = ends.get((topic, queue_id))
             listed.append(
@@ -173,6 +179,7 @@ def _group_offset_rows(answers: Answers) -> list[Row]:
                     "consumer_offset": offset,
                     "broker_offset": end and end.max_offset,
                     "last_consumed_at": end.last_stored_at if end and end.max_offset == offset else None,
+                    "pull_offset": pulled.get(queue_id),
                 }
             )
         rows.append({"group_name": group, "topic": topic, "queues": listed})

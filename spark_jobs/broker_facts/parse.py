@@ -113,17 +113,23 @@ class Group:
 
 @dataclass(frozen=True)
 class Clients:
-    """The connected clients of a group: each tuple is sorted, without duplicates. `versions` are releases."""
+    """The connected clients of a group: each tuple is sorted, without duplicates. `versions` are releases.
 
-    languages: tuple[str, ...]
-    versions: tuple[str, ...]
-    client_ids: tuple[str, ...]
+    Attributes:
+        connections: their number. The ids do not tell it: the trace producers of all processes of a host have one id.
+    """
+
+    languages: tuple[str, ...] = ()
+    versions: tuple[str, ...] = ()
+    client_ids: tuple[str, ...] = ()
+    connections: int = 0
 
     def __or__(self, other: Clients) -> Clients:
         return Clients(
             tuple(sorted({*self.languages, *other.languages})),
             tuple(sorted({*self.versions, *other.versions})),
             tuple(sorted({*self.client_ids, *other.client_ids})),
+            self.connections + other.connections,
         )
 
 
@@ -365,6 +371,7 @@ def _clients(connections: list[dict[str, Any]]) -> Clients:
         languages=tuple(sorted({str(each["language"]) for each in connections})),
         versions=tuple(sorted({release(int(each["version"])) for each in connections})),
         client_ids=tuple(sorted({str(each["clientId"]) for each in connections})),
+        connections=len(connections),
     )
 
 
@@ -372,14 +379,23 @@ def _hosts(connections: list[dict[str, Any]], name: str) -> frozenset[str]:
     return frozenset(host_of(str(each[name])) for each in connections if each.get(name))
 
 
-@_checked
-def consumer_offsets(body: bytes) -> dict[tuple[str, str], dict[int, int]]:
-    """Parse an answer of GET_ALL_CONSUMER_OFFSET: (group, topic) to queue id to offset.
+GroupOffsets = dict[tuple[str, str], dict[int, int]]  # (group, topic) to queue id to offset
 
-    A queue that is missing was never committed. What is not of a group and a topic (LMQ) is left out.
+
+@_checked
+def consumer_offsets(body: bytes) -> tuple[GroupOffsets, GroupOffsets]:
+    """Parse an answer of GET_ALL_CONSUMER_OFFSET: the committed offsets, and the pull offsets.
+
+    A queue that is missing was never committed. A pull offset is the next one after what the broker gave to consumers of the
+    group; brokers from 5.0 on have it, since their last start. What is not of a group and a topic (LMQ) is left out.
     """
-    found: dict[tuple[str, str], dict[int, int]] = {}
-    for key, queues in fastjson.loads(body)["offsetTable"].items():
+    answer = fastjson.loads(body)
+    return _group_offsets(answer["offsetTable"]), _group_offsets(answer.get("pullOffsetTable") or {})
+
+
+def _group_offsets(table: dict[str, dict[str, Any]]) -> GroupOffsets:
+    found: GroupOffsets = {}
+    for key, queues in table.items():
         topic, at, group = key.partition("@")
         if at and "@" not in group and queues:
             found[group, topic] = {

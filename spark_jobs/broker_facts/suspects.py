@@ -1,8 +1,8 @@
 """The messages that one collection looks up at the brokers, from the published marts; read without Spark.
 
 A suspect is a message of an expected group that `orphaned_messages` calls an orphan or that it judges soon, or one whose
-delivery `fct_deliveries` calls exhausted, or judges soon. After them come those of clients that seem to write no trace: only the
-broker knows whether they consumed them.
+delivery `fct_deliveries` calls exhausted, or judges soon. After them come those of clients that seem to write no trace, and those
+of batches, which clients do not trace: only the broker knows whether they consumed them.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ _COLUMNS = ("topic", "msg_id", "expected_group", "tags", "published_at", "hour",
 _OF_DELIVERIES = ("topic", "msg_id", "consumer_group", "published_at")
 # The marts are built about every 5 minutes; what is due until after the next build is looked up before it.
 _SOON = timedelta(minutes=10)
+_UNTRACED = ("untraced_consumer", "untraced_batch")
 _FIRST_HOURS = 2
 _CANDIDATES_PER_MESSAGE = 10  # read until there are so many times the messages that are looked up
 _MOST_ROWS = 20_000  # of one read
@@ -83,7 +84,9 @@ def read_suspects(
         ]
 
     found: list[Suspect] = []
-    for read in (judged, partial(unconsumed, which="cause = 'untraced_consumer'")):
+    reads: list[Callable[[str], list[Suspect]]] = [judged]
+    reads += [partial(unconsumed, which=f"cause = '{cause}'") for cause in _UNTRACED]
+    for read in reads:
         left, candidates = most - len(found), list[Suspect]()
         for begin, end in _periods(now, hours):
             if len(candidates) >= left * _CANDIDATES_PER_MESSAGE:

@@ -8,7 +8,7 @@ Iceberg table `properties`. The marts are models of the dbt project.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import yaml
 
@@ -16,6 +16,7 @@ from spark_jobs.settings import PROJECT
 
 if TYPE_CHECKING:  # programs without Spark import this module
     from pyspark.sql import SparkSession
+    from pyspark.sql.types import StructType
 
 NAMESPACES = ("raw", "events", "broker_facts", "staging", "changes", "intermediate", "marts", "ops")
 SOURCES = PROJECT / "dbt_project" / "models" / "sources"
@@ -113,17 +114,32 @@ def create_statement(table: Table) -> str:
     )
 
 
+def _missing_columns(table: Table, existing: StructType) -> list[str]:
+    """The definitions of missing columns, and of missing fields of columns that are arrays of structs."""
+    found = []
+    for column in table.columns:
+        if column.name not in existing.names:
+            found.append(_definition(column))
+        elif column.type.startswith("array<struct<"):
+            known, wanted = _fields_of(existing, column), _fields_of(existing.fromDDL(table.schema), column)
+            added = [(name, type_) for name, type_ in wanted.items() if name not in known]
+            found += [f"{column.name}.element.{name} {type_}" for name, type_ in added]
+    return found
+
+
+def _fields_of(schema: Any, column: Column) -> dict[str, str]:
+    """Name to type of the fields of a column that is an array of structs."""
+    return {field.name: field.dataType.simpleString() for field in schema[column.name].dataType.elementType}
+
+
 def ensure(spark: SparkSession) -> None:
     """Create missing namespaces and tables, and add missing columns to tables of earlier versions."""
     for namespace in NAMESPACES:
         spark.sql(f"create namespace if not exists lake.{namespace}")
     for table in ALL:
         if spark.catalog.tableExists(table.full_name):
-            existing = spark.table(table.full_name).columns
-            if missing := [column for column in table.columns if column.name not in existing]:
-                spark.sql(
-                    f"alter table {table.full_name} add columns ({', '.join(map(_definition, missing))})"
-                )
+            if missing := _missing_columns(table, spark.table(table.full_name).schema):
+                spark.sql(f"alter table {table.full_name} add columns ({', '.join(missing)})")
             continue
         spark.sql(create_statement(table))
         if table.ordered_by:

@@ -54,7 +54,7 @@ class DiaryCommands:
         retry_level: int = 0,
         drops: str | None = None,
     ) -> None:
-        """Start the consumers of a group; several broadcast.
+        """Start consumers of a group, beside those that run; several broadcast.
 
         Args:
             group: consumer group.
@@ -68,12 +68,12 @@ class DiaryCommands:
             retry_level: delay level of a retry; 0 for that of the broker.
             drops: a filter hook of the program drops messages with this tag before the listener: the offset passes them.
         """
-        self._running[group] = [
+        self._running.setdefault(group, []).extend(
             self._consumer(
                 group, topic, traced, tags, sql, clients > 1, fails, most_retries, retry_level, drops
             )
             for _ in range(clients)
-        ]
+        )
 
     def _consumer(
         self,
@@ -219,6 +219,18 @@ class DiaryCommands:
         if recall:
             sender.java.recallMessage(topic, result.getRecallHandle())
         return [java_client.unique_id(each) for each in sent]
+
+    def wait_until_shared(self, group: str) -> None:
+        """Until each of its consumers has one queue of the topic."""
+
+        def queues(client: Any) -> int:
+            table = client.java.getDefaultMQPushConsumerImpl().getRebalanceImpl().getProcessQueueTable()
+            return sum(not str(queue.getTopic()).startswith("%RETRY%") for queue in table.keySet())
+
+        until = time.monotonic() + SECONDS
+        while {*map(queues, self._running[group])} != {1}:
+            assert time.monotonic() < until, f"the consumers of {group} do not share its queues"
+            time.sleep(0.05)
 
     def wait_until_consumed(self, pairs: list[list[Any]]) -> None:
         """Until the listeners of each group were given so many messages."""

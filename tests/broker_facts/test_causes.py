@@ -31,18 +31,23 @@ OVERDUE = ("delayed", "timer", "recalled, traced", "recalled, not traced", "reca
 # Consumer groups, each of the topic of its name, as they run while the first message of their topic is consumed.
 GROUPS: dict[str, dict[str, Any]] = {
     **{name: {} for name in ("plain", "turned-off", "stopped", "jumped", "deleted", "stuck", "given-up")},
+    **{name: {} for name in ("visiting", "visiting-traced", "some-traced")},
+    "changing": {"tags": f"{WARM_UP} || a"},
     "tag-filter": {"tags": f"{WARM_UP} || a"},
     "sql-filter": {"sql": "number < 10"},
     "broadcasting": {"clients": 2},
     "retrying": {"fails": True, "retry_level": NOT_DUE_LEVEL},
     "dropping": {"drops": "dropped"},
 }
-STOPPED = ["turned-off", "stopped", "jumped", "deleted", "stuck", "given-up"]
-# Those that start again without trace.
+VISITING = ["visiting", "visiting-traced"]  # they run again between two collections only
+STOPPED = ["turned-off", "stopped", "jumped", "deleted", "stuck", "given-up", "changing", *VISITING]
+QUEUES = {"some-traced": 2}  # one for each of its clients
+# Those that start without trace: again, or beside the one that writes a trace.
 UNTRACED: dict[str, dict[str, Any]] = {
     "turned-off": {},
     "stuck": {"fails": True, "retry_level": NOT_DUE_LEVEL},
     "given-up": {"fails": True, "most_retries": 0},
+    "some-traced": {},
 }
 # Case to the group and the message that is sent to the topic of its name.
 SENT: dict[str, tuple[str, dict[str, Any]]] = {
@@ -66,6 +71,11 @@ SENT: dict[str, tuple[str, dict[str, Any]]] = {
     "consumed without trace": ("turned-off", {"tag": "a"}),
     "in the backlog": ("stopped", {"tag": "a"}),
     "skipped": ("jumped", {"tag": "a"}),
+    "batch, skipped": ("jumped", {"tag": "a", "batch": 2}),
+    "consumed without trace between two collections": ("visiting", {"tag": "a"}),
+    "batch of one between two collections": ("visiting-traced", {"tag": "a", "batch": 1}),
+    "consumed, some without trace": ("some-traced", {"tag": "a"}),
+    "of a tag of before": ("changing", {"tag": "a"}),
     "of a deleted group": ("deleted", {"tag": "a"}),
     "dropped by the program": ("dropping", {"tag": "dropped"}),
     "dead letter": ("given-up", {"tag": "a"}),
@@ -84,10 +94,15 @@ EXPLAINED = {
     "not of the condition": ("filter_unknown", "unknown"),
     "in retry, not traced": ("retrying", "proven"),
     "consumed without trace": ("untraced_consumer", "inferred"),
+    "consumed without trace between two collections": ("untraced_consumer", "inferred"),
+    "batch of one between two collections": ("untraced_batch", "inferred"),
+    "consumed, some without trace": ("untraced_consumer", "inferred"),
+    "of a tag of before": ("filter_unknown", "unknown"),
     "in the backlog": ("in_backlog", "proven"),
 }
 LOST = {
     "skipped": ("skipped", "proven"),
+    "batch, skipped": ("skipped", "proven"),
     "dropped by the program": ("passed_untraced", "proven"),
     "dead letter": ("dead_letter", "proven"),
 }
@@ -180,7 +195,7 @@ def judged(
 def traffic(java, broker: Sandbox, warehouse: Warehouse) -> dict[str, str]:
     """Message id to its case."""
     for topic in (TRACE, *GROUPS):
-        java("make_topic", topic=topic, address=broker.broker_address, queues=1)
+        java("make_topic", topic=topic, address=broker.broker_address, queues=QUEUES.get(topic, 1))
     java("trace_to", topic=TRACE)
     for group, given in GROUPS.items():
         java("start_group", group=group, topic=group, **given)
@@ -196,6 +211,7 @@ def traffic(java, broker: Sandbox, warehouse: Warehouse) -> dict[str, str]:
     java("stop_groups", groups=STOPPED)
     for group, given in UNTRACED.items():
         java("start_group", group=group, topic=group, traced=False, **given)
+    java("wait_until_shared", group="some-traced")
     for group in ("plain", "tag-filter", "sql-filter", "retrying", "dropping"):
         java("wait_until_committed", group=group, queues=1)
     warehouse.record()
@@ -203,20 +219,27 @@ def traffic(java, broker: Sandbox, warehouse: Warehouse) -> dict[str, str]:
     for case, (topic, message) in SENT.items():
         if case in OVERDUE:
             continue
-        cases |= dict.fromkeys(java("write", topic=topic, **message), case)
+        for _ in range(4 if topic in QUEUES else 1):
+            cases |= dict.fromkeys(java("write", topic=topic, **message), case)
     # Each group goes on with its work: what it did not consume before this was not in its way.
-    for topic in GROUPS.keys() - {*STOPPED, "retrying"}:
+    for topic in GROUPS.keys() - {*STOPPED, *QUEUES, "retrying"}:
         cases |= dict.fromkeys(java("write", topic=topic, tag="a"), "later")
+    cases |= dict.fromkeys(java("write", topic="changing", tag="b"), "later")
+    java("start_group", group="changing", topic="changing", tags="b")
+    for group in VISITING:
+        java("start_group", group=group, topic=group, traced=group != "visiting")
     expected = {
         **{"plain": 2 + 3 + 1 + 2, "tag-filter": 3, "sql-filter": 2, "broadcasting": 2 * 2, "dropping": 1},
-        **{"retrying": 1, "turned-off": 1, "stuck": 1, "given-up": 1},
+        **{"retrying": 1, "turned-off": 1, "stuck": 1, "given-up": 1, "some-traced": 4, "changing": 1},
+        **dict.fromkeys(VISITING, 1),
     }
     java("wait_until_consumed", pairs=[[group, clients[group] + count] for group, count in expected.items()])
     for group in expected.keys() - {"broadcasting"}:
-        java("wait_until_committed", group=group, queues=1)
+        java("wait_until_committed", group=group, queues=QUEUES.get(group, 1))
+    java("stop_groups", groups=VISITING)
     java("flush")
     warehouse.record()
-    java("set_offset", group="jumped", topic="jumped", broker=broker.broker_name, offset=2)
+    java("set_offset", group="jumped", topic="jumped", broker=broker.broker_name, offset=4)
     java("delete_group", group="deleted", address=broker.broker_address)
     warehouse.record()
     return cases
@@ -237,13 +260,17 @@ def test_the_diary_has_what_the_cases_say(judged: Judged):
         ("in retry, traced", "retrying", False),
         ("in retry, not traced", "stuck", False),
         ("consumed without trace", "turned-off", True),
+        ("consumed without trace between two collections", "visiting", True),
+        ("batch of one between two collections", "visiting-traced", True),
+        ("consumed, some without trace", "some-traced", True),
         ("dead letter", "given-up", False),
     } == {each for each in given if each[0] not in (WARM_UP, "later")}
     never_given = SENT.keys() - {case for case, *_ in given}
     without_trace = EXPLAINED.keys() | LOST.keys() | GIVEN_UP.keys()
     given_without_trace = {
         *("batch", "batch of one", "batch of one, by tag", "consumed without trace"),
-        *("in retry, not traced", "dead letter"),
+        *("in retry, not traced", "dead letter", "consumed, some without trace"),
+        *("consumed without trace between two collections", "batch of one between two collections"),
     }
     assert never_given == without_trace - given_without_trace
 
@@ -289,4 +316,5 @@ def test_without_broker_facts_nothing_is_proven_and_no_critical_alert_is_raised(
     causes = judged.causes(NOT_ASKED)
     assert causes.pop("recalled, traced") == {("recalled", "proven")}  # its trace says so
     assert {evidence for found in causes.values() for _, evidence in found} == {"inferred", "unknown"}
-    assert LOST.keys() <= judged.orphans(NOT_ASKED)
+    # What is of a batch is never expected to have a record.
+    assert LOST.keys() - {"batch, skipped"} <= judged.orphans(NOT_ASKED)

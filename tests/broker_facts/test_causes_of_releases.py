@@ -26,7 +26,7 @@ from tests.client_process import ClientProcess
 from tests.faults.client.old_broker import BROKER, broker_4_9
 from tests.java_process import java_process
 
-WARM_UP = "warm-up"
+WARM_UP, LATER = "warm-up", "later"
 NOT_DUE_LEVEL = 18  # 2 h by default
 APPLICATION, READER, ADMIN = "application-key", "warehouse-key", "administrator-key"
 ACL = f"""
@@ -162,6 +162,18 @@ def traffic(
         # They commit what they consumed.
         client("stop_groups", groups=[name_of(group, version) for group in CONSUMED.values()])
     warehouse.record()
+    for (
+        version,
+        client,
+    ) in clients.items():  # a broker of 4.x has no pull offset: that it was a reset shows when they come back
+        jumped = name_of("jumped", version)
+        client("start_group", group=jumped, topic=jumped)
+        cases |= dict.fromkeys(client("write", topic=jumped, tag="a"), (version, LATER))
+    for version, client in clients.items():
+        client("wait_until_consumed", pairs=[(name_of("jumped", version), 2)])
+        client("flush")
+        client("stop_groups", groups=[name_of("jumped", version)])
+    warehouse.record()
     return cases
 
 
@@ -173,7 +185,7 @@ def test_the_diary_has_what_the_cases_say(judged: Judged):
     given = {
         (version, group, judged.cases[msg_id][1])
         for version, group, msg_id in judged.diary
-        if judged.cases[msg_id][1] != WARM_UP
+        if judged.cases[msg_id][1] not in (WARM_UP, LATER)
     }
     assert given == {
         (version, name_of(group, version), case)
@@ -196,7 +208,7 @@ def test_each_message_without_a_trace_has_its_cause_and_evidence(judged: Judged,
         expected["delayed"] = {("delayed_not_due", "proven")}
     if version == UNTRACED:
         read_untraced = {("untraced_consumer", "inferred")}
-        expected = {case: read_untraced for case in (WARM_UP, *CASES)} | {
+        expected = {case: read_untraced for case in (WARM_UP, LATER, *CASES)} | {
             "delayed": expected["delayed"],
             "of another tag": {("no_traced_group", "unknown")},
         }

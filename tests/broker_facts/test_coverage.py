@@ -142,6 +142,7 @@ def test_connected_clients_without_a_trace_are_listed(covered: Covered):
     assert {name for _, name in rows}.isdisjoint({"traced-group", "traced-producer", "CLIENT_INNER_PRODUCER"})
     consumer = rows["consumer", "untraced-group"]
     assert (consumer["topics"], consumer["languages"], consumer["versions"]) == ([TOPIC], ["JAVA"], ["5.5.0"])
+    assert (consumer["clients"], consumer["tracing_clients"]) == (1, 0)
     assert (consumer["last_trace_at"], consumer["connected_since"]) == (
         None,
         covered.hour - timedelta(minutes=1),

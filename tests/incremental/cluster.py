@@ -44,6 +44,7 @@ class Check:
     due_at: datetime | None = None
     queue_offset: int | None = None
     is_of_batch: bool | None = None
+    stored_at: datetime | None = None
 
 
 @dataclass(frozen=True)
@@ -51,8 +52,9 @@ class Collection:
     """What the broker said at a time: the groups that it knows, where each topic ends, the offsets of groups on topics, and
     the messages that were looked up.
 
-    `connected` are (side, group) with clients, `tracing` those of which a client writes a trace, and `broadcasting` connected
-    consumer groups in that mode. Names are those of the broker. Each topic has one queue.
+    `connected` are (side, group) with clients, `tracing` those of which one client writes a trace, `two_clients` consumer groups
+    that have two clients, not one, and `broadcasting` connected consumer groups in that mode. `pull_offsets` are those that the
+    broker knows. Names are those of the broker. Each topic has one queue.
     """
 
     at: datetime
@@ -63,6 +65,8 @@ class Collection:
     tracing: frozenset[tuple[str, str]] = frozenset()
     broadcasting: frozenset[str] = frozenset()
     checks: tuple[Check, ...] = ()
+    two_clients: frozenset[str] = frozenset()
+    pull_offsets: dict[tuple[str, str], int] = field(default_factory=dict)
 
     @property
     def online(self) -> frozenset[str]:

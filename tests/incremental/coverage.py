@@ -71,16 +71,14 @@ def trace_coverage(
 
 
 def untraced_clients(cluster: Cluster, found: dict[str, Rows]) -> Rows:
-    """Connected groups without a trace in the look-back."""
+    """Connected groups without a trace in the look-back, and those of which only some clients trace."""
     if not cluster.collections:
         return {}
-    last, since = (
-        cluster.collections[-1],
-        cluster.watermark - timedelta(days=cluster.limits.expected_group_lookback_days),
-    )
+    last = cluster.collections[-1]
+    since = cluster.watermark - timedelta(days=cluster.limits.expected_group_lookback_days)
     rows: Rows = {}
-    for side, group in last.connected - last.tracing:
-        seen = (
+    for side, group in last.connected:
+        traced = (
             [send["sent_at"] for send in found["fct_sends"].values() if send["producer_group"] == group]
             if side == "producer"
             else [
@@ -89,9 +87,10 @@ def untraced_clients(cluster: Cluster, found: dict[str, Rows]) -> Rows:
                 if a["consumer_group"] == group
             ]
         )
-        at = max(seen, default=None)
-        if at is None or at < since:
-            rows[side, group] = {"last_trace_at": at}
+        at, clients = max(traced, default=None), 2 if group in last.two_clients else 1
+        tracing = int((side, group) in last.tracing)
+        if 0 < tracing < clients or (not tracing and (at is None or at < since)):
+            rows[side, group] = {"last_trace_at": at, "clients": clients, "tracing_clients": tracing}
     return rows
 
 

@@ -180,7 +180,16 @@ class _Teller:
             self.check(each, STATES[(first + number) % len(STATES)], at, ends["orders"])
             for number, each in enumerate(asked)
         )
-        collection = Collection(at, groups, ends, committed, connected=connected, checks=checks)
+        collection = Collection(
+            *(at, groups, ends, committed),
+            connected=connected,
+            tracing=frozenset(each for each in connected if self.often()),
+            checks=checks,
+            two_clients=frozenset(g for g in GROUPS if not self.often()),
+            pull_offsets={
+                each: self.one_of([offset - 5, offset]) for each, offset in committed.items() if self.often()
+            },
+        )
         self.history.answers.append(Answers(collection, known))
 
     def check(self, msg_id: str, state: str, at: datetime, end: int) -> Check:
@@ -191,7 +200,8 @@ class _Teller:
             held_as = self.one_of(["delay", "timer", "transaction"])
             due = None if held_as == "transaction" else at + self.one_of([*WAITS, timedelta(hours=50)])
             return Check("orders", msg_id, "stock", state, held_as=held_as, due_at=due)
-        return Check("orders", msg_id, "stock", state, queue_offset=self.draw(st.integers(0, end)))
+        offset, stored_at = self.draw(st.integers(0, end)), self.one_of([None, at - timedelta(days=2)])
+        return Check("orders", msg_id, "stock", state, queue_offset=offset, stored_at=stored_at)
 
     def not_consumed(self) -> None:
         """A group that consumes a topic, and messages of the topic that it does not consume, with and without its tag."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -25,7 +25,7 @@ OVERDUE, NEVER_REACHED = ("backlog_overdue", "inferred"), ("backlog_overdue", "p
 UNTRACED, PASSED = ("untraced_consumer", "inferred"), ("passed_untraced", "inferred")
 IN_BACKLOG = ("in_backlog", "inferred")
 DELETED = ("group_deleted", "proven")
-PASSED_PROVEN = ("passed_untraced", "proven")
+PASSED_PROVEN, SKIPPED = ("passed_untraced", "proven"), ("skipped", "proven")
 
 # By history the offset of the group at both collections (the topic ended at 10, then at 20), and the cause and evidence of
 # messages before and after the second.
@@ -89,6 +89,9 @@ class LookedUp:
         after: cause and evidence.
         offsets: of the group at both.
         online: whether a consumer was connected at both.
+        pulled: the pull offset of the group at both; None: unknown.
+        clients: how many consumers there were where one was connected.
+        tracing: whether one of them wrote a trace, at both.
         traced: attempts of the group in the first batch.
         traced_late: attempts that are in the last batch.
         is_deleted: whether the second collection knows no group.
@@ -100,6 +103,9 @@ class LookedUp:
     after: tuple[str, str]
     offsets: tuple[int | None, int | None] = (10, 10)
     online: tuple[bool, bool] = (True, True)
+    pulled: tuple[int | None, int | None] = (None, None)
+    clients: tuple[int, int] = (1, 1)
+    tracing: tuple[bool, bool] = (False, False)
     traced: tuple[datetime, ...] = ()
     traced_late: tuple[datetime, ...] = ()
     is_deleted: bool = False
@@ -109,6 +115,8 @@ def _check(state: str, **more: Any) -> Check:
     return Check("orders", "before_both", "stock", state, **({"queue_offset": 7} | more))
 
 
+_JUMPED: dict[str, Any] = {"offsets": (5, 20), "online": (False, False)}
+_DROPPED: dict[str, Any] = {"offsets": (5, 9), "traced_late": (LATE,)}
 _HELD, _GONE = {"queue_offset": None, "held_as": "timer"}, {"queue_offset": None, "is_stored": False}
 CAUSES_BY_LOOK_UP = {
     "filtered": LookedUp(None, _check("filtered"), UNTRACED, ("filtered", "proven")),
@@ -121,21 +129,60 @@ CAUSES_BY_LOOK_UP = {
     "jumped_after_online": LookedUp(
         _check("offline"), None, NEVER_REACHED, UNTRACED, offsets=(5, 20), online=(True, False)
     ),
-    "skipped": LookedUp(
-        _check("offline"), None, NEVER_REACHED, ("skipped", "proven"), offsets=(5, 20), online=(False, False)
+    "skipped": LookedUp(*(_check("offline"), None, NEVER_REACHED, SKIPPED), **_JUMPED, pulled=(5, 7)),
+    "jumped_and_was_pulled": LookedUp(
+        *(_check("offline"), None, NEVER_REACHED, UNTRACED), **_JUMPED, pulled=(5, 8)
+    ),
+    "jumped": LookedUp(*(_check("offline"), None, NEVER_REACHED, UNTRACED), **_JUMPED),
+    "jumped_and_came_back": LookedUp(
+        *(_check("offline"), None, NEVER_REACHED, SKIPPED), **_JUMPED, traced_late=(LATE,)
+    ),
+    "pulled_and_came_back": LookedUp(
+        *(_check("offline"), None, NEVER_REACHED, PASSED), **_JUMPED, pulled=(5, 8), traced_late=(LATE,)
+    ),
+    "batch_of_one_skipped": LookedUp(
+        *(_check("offline", is_of_batch=True), None, NEVER_REACHED, SKIPPED), **_JUMPED, pulled=(5, 7)
+    ),
+    "batch_of_one_jumped": LookedUp(
+        *(_check("offline", is_of_batch=True), None, NEVER_REACHED, ("untraced_batch", "inferred")),
+        **_JUMPED,
+        traced_late=(LATE,),
     ),
     "dead_letter": LookedUp(_check("retrying"), _check("dead_letter"), UNTRACED, ("dead_letter", "proven")),
     "retrying": LookedUp(None, _check("retrying"), UNTRACED, ("retrying", "proven")),
     "consumed": LookedUp(
-        None, _check("consumed"), OVERDUE, PASSED_PROVEN, offsets=(5, 9), traced_late=(LATE,)
+        *(None, _check("consumed"), OVERDUE, PASSED_PROVEN), **_DROPPED, tracing=(True, True)
+    ),
+    "consumed_clients_unknown": LookedUp(*(None, _check("consumed"), OVERDUE, PASSED), **_DROPPED),
+    "consumed_some_clients_trace": LookedUp(
+        *(None, _check("consumed"), OVERDUE, UNTRACED), **_DROPPED, clients=(1, 2), tracing=(True, True)
+    ),
+    "consumed_some_clients_traced": LookedUp(
+        *(None, _check("consumed", stored_at=PUBLISHED["before_both"]), OVERDUE, UNTRACED),
+        **_DROPPED,
+        clients=(2, 1),
+        tracing=(True, True),
+    ),
+    "consumed_all_clients_trace_since": LookedUp(
+        *(None, _check("consumed", stored_at=ASKED_AGAIN), OVERDUE, PASSED_PROVEN),
+        **_DROPPED,
+        clients=(2, 1),
+        tracing=(True, True),
+    ),
+    "consumed_trace_on_later": LookedUp(
+        *(None, _check("consumed", stored_at=PUBLISHED["before_both"]), OVERDUE, PASSED),
+        **_DROPPED,
+        tracing=(False, True),
     ),
     "lost_trace": LookedUp(
         *(_check("consumed"), None, PASSED_PROVEN, ("lost_trace", "inferred")),
+        tracing=(True, True),
         traced=(WATERMARK - timedelta(days=2),),
         traced_late=(PUBLISHED["before_both"] + timedelta(minutes=59),),
     ),
     "lost_trace_of_another_hour": LookedUp(
         *(_check("consumed"), None, PASSED_PROVEN, PASSED_PROVEN),
+        tracing=(True, True),
         traced=(WATERMARK - timedelta(days=2),),
         traced_late=(PUBLISHED["before_both"] + timedelta(minutes=60),),
     ),
@@ -180,6 +227,9 @@ CAUSES_BY_LOOK_UP = {
 }
 
 
+_NOT_LOOKED_UP = LookedUp(None, None, UNKNOWN, UNKNOWN, online=(False, False))
+
+
 def offset_histories(batches: int) -> dict[str, History]:
     """By name; all records are in the first batch, but a late attempt is in the last."""
     of_offsets = {
@@ -196,8 +246,7 @@ def offset_histories(batches: int) -> dict[str, History]:
             is_deleted=each.is_deleted,
             traced=each.traced,
             traced_late=each.traced_late,
-            online=each.online,
-            checks=(each.first, each.second),
+            asked=each,
         )
         for name, each in CAUSES_BY_LOOK_UP.items()
     }
@@ -210,8 +259,7 @@ def _history(
     is_deleted: bool,
     traced: tuple[datetime, ...] = (),
     traced_late: tuple[datetime, ...] = (),
-    online: tuple[bool, bool] = (False, False),
-    checks: tuple[Check | None, Check | None] = (None, None),
+    asked: LookedUp = _NOT_LOOKED_UP,
 ) -> History:
     history = History()
     messages = {"first": FIRST_ATTEMPT} | {each: PUBLISHED[each] for each in PUBLISHED}
@@ -225,12 +273,27 @@ def _history(
     stock, nobody = frozenset({"stock"}), frozenset[str]()
     for number in range(batches - 1):
         at = ASKED + timedelta(minutes=number)
-        history.answers.append(answers(at, stock, ENDS[0], before, online[0], checks[0]))
+        history.answers.append(
+            _of_clients(asked, 0, answers(at, stock, ENDS[0], before, asked.online[0], asked.first))
+        )
     known = nobody if is_deleted else stock
-    history.answers.append(answers(ASKED_AGAIN, known, ENDS[1], after, online[1], checks[1]))
+    again = answers(ASKED_AGAIN, known, ENDS[1], after, asked.online[1], asked.second)
+    history.answers.append(_of_clients(asked, 1, again))
     later = WATERMARK - timedelta(minutes=4)
-    history.answers.append(answers(later, stock, ENDS[1] + 1, ENDS[1], True, checks[0]))
+    history.answers.append(answers(later, stock, ENDS[1] + 1, ENDS[1], True, asked.first))
     return history
+
+
+def _of_clients(asked: LookedUp, number: int, found: Answers) -> Answers:
+    """The answers with what they say of the group's clients, and of what they pulled."""
+    pulled, stock = asked.pulled[number], frozenset({"stock"})
+    more = replace(
+        found.collection,
+        tracing=found.collection.connected if asked.tracing[number] else frozenset(),
+        two_clients=stock if asked.clients[number] == 2 else frozenset(),
+        pull_offsets={} if pulled is None else {("orders", "stock"): pulled},
+    )
+    return replace(found, collection=more)
 
 
 def answers(

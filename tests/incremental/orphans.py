@@ -122,7 +122,7 @@ def orphans(
             (message["batch_size"] > 1 or (check and check.is_of_batch))
             and not begun
             and said not in ("not_reached", "dead_letter")
-            and not (check and _is_skipped(cluster, check))
+            and not (check and _is_skipped(cluster, message, group, attempted, check))
         ):
             cause = "untraced_batch"
         elif cluster.watermark < deliverable + grace(cluster):
@@ -136,7 +136,7 @@ def orphans(
         elif outcomes["not_returned"]:
             cause = "not_returned"
         else:
-            cause, is_proven = _by_offsets(cluster, message, group, attempted, deliverable, said, check)
+            cause, is_proven = _by_offsets(cluster, message, group, attempted, deliverable, said, at, check)
         found[topic, msg_id, group] = {
             "cause": cause,
             "is_orphan": cause == "no_traced_group" or cause in IN_RATE,
@@ -171,6 +171,7 @@ def _by_offsets(
     attempted: Rows,
     deliverable: datetime,
     said: str | None,
+    at: datetime | None,
     check: Check | None,
 ) -> tuple[str, bool]:
     """The cause of a message of which the group has no record, by the offsets of the group; and whether it is proven."""
@@ -180,19 +181,18 @@ def _by_offsets(
     passed_to, not_reached_from = progress or (None, None)
     is_passed = passed_to is not None and deliverable + limit <= passed_to
     if said in ("consumed", "passed") or (is_passed and said != "not_reached"):
-        if check and _is_skipped(cluster, check):
+        if check and _is_skipped(cluster, message, group, attempted, check):
             return "skipped", True
         is_known = progress is not None or deleted is not None
-        traced = [
-            a["occurred_at"]
-            for a in attempted.values()
-            if (a["topic"], a["consumer_group"]) == (topic, group)
-        ]
+        traced = _attempts(attempted, topic, group)
         if is_known and (not traced or max(traced) < published or min(traced) > published):
+            return "untraced_consumer", False
+        tracing = _tracing_clients(cluster, check, at) if check and at else None
+        if tracing == "some":
             return "untraced_consumer", False
         if said == "consumed" and _is_trace_incomplete(attempted, message, group):
             return "lost_trace", False
-        return "passed_untraced", is_known and said == "consumed"
+        return "passed_untraced", is_known and said == "consumed" and tracing == "all"
     if deleted and (said == "not_reached" or deleted + limit <= published):
         return "group_deleted", True
     if said in ("broadcasting", "gone"):
@@ -253,7 +253,7 @@ def _look_up(
     valid = _subscriptions(cluster, message, group)
     is_wanted = _is_wanted(message, valid)
     if check.state == "filtered":  # 4
-        return None if is_wanted else "filtered"
+        return "filter_unknown" if is_wanted else "filtered"
     is_unknown = not is_wanted and any(s.is_sql for s in valid)
     is_in_queue = check.state in ("not_consumed", "offline")
     if is_in_queue and not is_unknown and not _is_passed(cluster, check):  # 5
@@ -297,8 +297,61 @@ def _is_passed(cluster: Cluster, check: Check) -> bool:
     return bool(offsets) and check.queue_offset is not None and offsets[-1][1] > check.queue_offset
 
 
-def _is_skipped(cluster: Cluster, check: Check) -> bool:
-    """Whether the offset passed the message for the first time while no consumer of the group was connected."""
+def _attempts(attempted: Rows, topic: str, group: str | None) -> list[datetime]:
+    """When the attempts of the group on the topic began, or ended if that is unknown."""
+    return [
+        a["occurred_at"] for a in attempted.values() if (a["topic"], a["consumer_group"]) == (topic, group)
+    ]
+
+
+def _is_skipped(cluster: Cluster, message: Record, group: str | None, attempted: Rows, check: Check) -> bool:
+    """Whether the offset was set over the message: no consumer was connected, and none was given the message."""
+    jumped = _jumped_offline(cluster, check)
+    if jumped is None:
+        return False
+    pulled = next(
+        (
+            c.pull_offsets[each]
+            for c in cluster.collections
+            for each in c.pull_offsets
+            if c.at == jumped and (name(each[0]), name(each[1])) == (check.topic, check.group)
+        ),
+        None,
+    )
+    if pulled is not None and check.queue_offset is not None:
+        return pulled <= check.queue_offset
+    traced = _attempts(attempted, check.topic, group)
+    is_of_batch = message["batch_size"] > 1 or bool(check.is_of_batch)
+    return bool(traced) and min(traced) <= message["published_at"] <= max(traced) and not is_of_batch
+
+
+def _tracing_clients(cluster: Cluster, check: Check, at: datetime) -> str | None:
+    """How many of the group's clients wrote a trace from the storage of the message until the look-up: all, some, or unknown."""
+    start = min(check.stored_at, at) if check.stored_at else at
+    ends = [*(c.at for c in cluster.collections[1:]), None]
+    seen = [
+        c
+        for c, end in zip(cluster.collections, ends, strict=True)
+        if c.at <= at and (end is None or end > start)
+    ]
+    periods: list[
+        list[int]
+    ] = []  # of the same consumers: how many, then how many trace producers at each collection
+    before = None
+    for c in seen:
+        same = (check.group in c.online, check.group in c.two_clients, check.group in c.broadcasting)
+        if same[0]:
+            if same != before:
+                periods.append([1 + same[1]])
+            periods[-1].append(int(("consumer", check.group) in c.tracing))
+        before = same
+    if periods and all(len(set(tracing)) == 1 and min(tracing) >= count for count, *tracing in periods):
+        return "all"
+    return "some" if any(0 < max(tracing) < count for count, *tracing in periods) else None
+
+
+def _jumped_offline(cluster: Cluster, check: Check) -> datetime | None:
+    """When the offset passed the message for the first time, if no consumer of the group was connected then; else None."""
     offsets = _offsets(cluster, check)
     lag = timedelta(seconds=cluster.limits.offsets_lag_seconds)
     passing = [
@@ -307,14 +360,14 @@ def _is_skipped(cluster: Cluster, check: Check) -> bool:
         if check.queue_offset is not None and offset > check.queue_offset
     ]
     if not passing or passing[0] == 0:
-        return False
+        return None
     (recorded, _), (jumped, _) = offsets[passing[0] - 1], offsets[passing[0]]
     was_offline = [
         c.at
         for c in cluster.collections
         if c.at < jumped and _has_been_offline(cluster, check.group, c.at, jumped)
     ]
-    return any(at <= recorded or at >= recorded + lag for at in was_offline)
+    return jumped if any(at <= recorded or at >= recorded + lag for at in was_offline) else None
 
 
 def _has_been_offline(cluster: Cluster, group: str, start: datetime, end: datetime) -> bool:

@@ -127,6 +127,12 @@ SUBSCRIBED = {
     "look_up_set_back": _looked_up(("not_consumed", None), READ_UNTRACED, NOBODY, offsets=(9, 5)),
     "look_up_not_consumed": _looked_up((None, "not_consumed"), NOBODY, NOBODY, offsets=(5, 6)),
     "look_up_filtered": _looked_up(*((None, "filtered"), READ_UNTRACED, NOBODY, "for_20_hours"), **_OF_TAG),
+    "look_up_filtered_since_it_changed": Subscribed(
+        {"for_20_hours": ("stock", "filter_unknown")},
+        subscribed=("*", "a"),
+        offsets=(10, 20),
+        checks=(None, Check("orders", "for_20_hours", "stock", "filtered", queue_offset=7)),
+    ),
     "look_up_filtered_before": _looked_up((None, "filtered"), NOBODY, NOBODY),
     "look_up_broadcasting": _looked_up((None, "broadcasting"), NOBODY, NOBODY),
     "look_up_consumed_of_another_tag": _looked_up(

@@ -47,6 +47,7 @@ from tests.incremental.offset_histories import (
     offset_histories,
 )
 from tests.incremental.subscription_histories import SUBSCRIBED, subscription_histories
+from tests.incremental.transaction_histories import transaction_histories
 from tests.soak import IS_SOAK
 
 BATCHES = 3 if IS_SOAK else 2
@@ -236,6 +237,7 @@ def check_rows(answers: Answers) -> list[dict[str, Any]]:
             "due_at": check.due_at and check.due_at.replace(tzinfo=UTC),
             "queue_id": None if check.queue_offset is None else 0,
             "queue_offset": check.queue_offset,
+            "stored_at": check.stored_at and check.stored_at.replace(tzinfo=UTC),
             "state": check.state,
         }
         for check in answers.collection.checks
@@ -266,6 +268,7 @@ def offset_rows(answers: Answers) -> dict[tables.Table, list[dict[str, Any]]]:
                         "consumer_offset": offset,
                         "broker_offset": asked.ends[topic],
                         "last_consumed_at": None,
+                        "pull_offset": asked.pull_offsets.get((topic, group)),
                     }
                 ],
             }
@@ -278,7 +281,12 @@ def client_rows(answers: Answers) -> dict[tables.Table, list[dict[str, Any]]]:
     """The rows of connected clients, of groups without one, and of the producers that write the trace of a group."""
     asked = answers.collection
     clients = {"broker": "broker-a", "languages": ["JAVA"], "versions": ["5.5.0"], "client_ids": []}
-    producers = [{"group_name": group} for side, group in sorted(asked.connected) if side == "producer"]
+    clients |= {"connections": 1}
+    producers = [
+        {"group_name": group, "connections": 2 if group in asked.two_clients else 1}
+        for side, group in sorted(asked.connected)
+        if side == "producer"
+    ]
     producers += [
         {"group_name": f"_INNER_TRACE_PRODUCER-{group}", "trace_of": group, "trace_role": role}
         for side, group in sorted(asked.tracing)
@@ -289,6 +297,7 @@ def client_rows(answers: Answers) -> dict[tables.Table, list[dict[str, Any]]]:
             "group_name": group,
             "online": True,
             "message_model": "BROADCASTING" if group in asked.broadcasting else "CLUSTERING",
+            "connections": 2 if group in asked.two_clients else 1,
         }
         for group in sorted(asked.online)
     ]
@@ -323,7 +332,7 @@ def built(empty_lake, catalog, settings, state) -> Built:
     of_hypothesis = {f"h{n:04}": history for n, history in enumerate(drawn(HISTORIES, BATCHES, SEED))}
     histories = of_hypothesis | offset_histories(BATCHES) | coverage_histories(BATCHES)
     histories |= delivery_histories(BATCHES) | broadcast_histories(BATCHES)
-    histories |= subscription_histories(BATCHES)
+    histories |= subscription_histories(BATCHES) | transaction_histories()
     complete_to = None
     for number, story in enumerate(dealt(whole_day().rows, SEED), start=1):
         save_facts(settings, histories, number - 1, complete_to)

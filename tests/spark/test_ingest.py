@@ -34,6 +34,26 @@ def test_a_table_of_an_earlier_version_gets_the_columns_that_it_lacks(lake):
     assert found.select("cluster", "offset_msg_id", "cost_ms").collect() == [("c", None, None)]
 
 
+def test_a_table_of_an_earlier_version_gets_the_fields_that_its_structs_lack(lake):
+    table = tables.GROUP_OFFSETS
+    before = lake.table(table.full_name).schema
+    lake.sql(
+        f"alter table {table.full_name} drop columns (queues.element.last_consumed_at, queues.element.pull_offset)"
+    )
+    lake.sql(
+        f"""
+        insert into {table.full_name} (cluster, queues)
+        values ('c', array(named_struct('queue_id', 1, 'consumer_offset', 5L, 'broker_offset', 7L)))
+        """
+    )
+    tables.ensure(lake)
+    found = lake.table(table.full_name)
+    assert found.schema == before
+    (queue,) = found.head().queues
+    assert (queue.consumer_offset, queue.last_consumed_at, queue.pull_offset) == (5, None, None)
+    lake.sql(f"delete from {table.full_name}")
+
+
 def test_positions_are_published_with_the_rows(lake, settings):
     plan = planned(0, 20)
     written = write(lake, settings, messages(lake, 0, 20), plan, "run")

@@ -89,11 +89,9 @@ def test_at_any_time_the_valid_rows_are_what_was_last_answered(collections):
 OFFSETS = st.lists(st.dictionaries(st.integers(0, 2), st.integers(0, 400), min_size=1), max_size=10)
 
 
-def offsets_found(consumed: dict[int, int]) -> Found:
-    queues = [
-        {"queue_id": queue, "consumer_offset": offset, "broker_offset": 400, "last_consumed_at": None}
-        for queue, offset in consumed.items()
-    ]
+def offsets_found(consumed: dict[int, int], pulled: int | None = None) -> Found:
+    same = {"broker_offset": 400, "last_consumed_at": None, "pull_offset": pulled}
+    queues = [{"queue_id": queue, "consumer_offset": offset} | same for queue, offset in consumed.items()]
     return Found(
         [
             {
@@ -145,6 +143,16 @@ def test_a_jump_is_recorded_at_once():
     assert added == [1, 0, 1, 1, 1, 0]
 
 
+def test_an_offset_that_is_set_beyond_what_was_pulled_is_recorded_at_once():
+    recorded = Recorded(BY_TABLE[GROUP_OFFSETS])
+    history = [(50, 50), (51, 51), (52, 51), (52, 60)]
+    added = [
+        recorded.observe(START + n * timedelta(seconds=1), offsets_found({0: offset}, pulled))
+        for n, (offset, pulled) in enumerate(history)
+    ]
+    assert added == [1, 0, 1, 0]
+
+
 def ends_found(ends: dict[int, int], minimum: int = 0) -> Found:
     queues = [
         {"queue_id": queue, "min_offset": minimum, "max_offset": end, "last_stored_at": None}
@@ -164,19 +172,19 @@ def test_expired_messages_are_no_change_of_a_topic_and_a_recreated_topic_is():
     ]
 
 
-def test_a_restarted_client_is_no_change_and_another_release_is():
+def test_a_restarted_client_is_no_change_and_another_release_or_client_is():
     recorded = Recorded(BY_TABLE[CONSUMERS])
 
-    def found(client_id: str, version: int) -> Found:
+    def found(client_id: str, version: int, connections: int = 1) -> Found:
         row = {
             **{"broker": "a", "group_name": "g", "online": True, "consume_type": "CONSUME_PASSIVELY"},
             **{"message_model": "CLUSTERING", "consume_from": "x", "languages": ("JAVA",)},
-            **{"versions": (version,), "client_ids": (client_id,)},
+            **{"versions": (version,), "client_ids": (client_id,), "connections": connections},
         }
         return Found([row])
 
-    steps = [found("10.0.0.1@1", 409), found("10.0.0.1@2", 409), found("10.0.0.1@3", 513)]
-    assert [recorded.observe(START + n * STEP, each) for n, each in enumerate(steps)] == [1, 0, 1]
+    steps = [found("1@1", 409), found("1@2", 409), found("1@3", 513), found("1@3", 513, connections=2)]
+    assert [recorded.observe(START + n * STEP, each) for n, each in enumerate(steps)] == [1, 0, 1, 1]
 
 
 def test_every_table_is_keyed_by_broker_and_compares_what_describes_a_fact():

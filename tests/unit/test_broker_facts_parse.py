@@ -129,10 +129,11 @@ GROUPS = {
     "g": {"consumeEnable": True, "consumeBroadcastEnable": False, "retryMaxTimes": 3, "retryQueueNums": 1},
 }
 OFFSETS = {"orders@g": {10: 7, 2: 5}, "%LMQ%orders": {0: 1}, "%RETRY%g@g": {0: 1}}
+PULLED = {"orders@g": {2: 9}, "%LMQ%orders": {0: 1}}
 CLIENT = {"clientId": "1@1", "language": "JAVA", "version": 513, "remoteIP": "/10.0.0.1:1"}
 PRODUCERS = {
     "_INNER_TRACE_PRODUCER-a-b-CONSUME-1": [CLIENT],
-    "_INNER_TRACE_PRODUCER-a-b-CONSUME": [CLIENT | {"clientId": "2@2", "version": 409}],
+    "_INNER_TRACE_PRODUCER-a-b-CONSUME": [CLIENT | {"clientId": "2@2", "version": 409}, CLIENT],
     "p": [CLIENT],
 }
 
@@ -179,7 +180,7 @@ def test_consumers_and_their_subscriptions():
         "BROADCASTING",
         None,
     )
-    assert found.clients == parse.Clients(("GO", "JAVA"), ("4.5.2", "4.9.8"), ("10.0.0.1@7", "10.0.0.2@7"))
+    assert found.clients == parse.Clients(("GO", "JAVA"), ("4.5.2", "4.9.8"), ("10.0.0.1@7", "10.0.0.2@7"), 2)
     assert found.subscriptions == (
         parse.Subscription("bills", "SQL92", "x = '{0:1}'", (), False),
         parse.Subscription("orders", "TAG", "b || a", ("a", "b"), False),
@@ -205,9 +206,12 @@ def test_offsets_of_topics_and_groups():
         parse.TopicQueue(0, 3, 9, at),
         parse.TopicQueue(1, 0, 0, None),
     ]
-    found = parse.consumer_offsets(answer("offsetTable", OFFSETS))
+    found, pulled = parse.consumer_offsets(answer("offsetTable", OFFSETS))
     assert found == {("g", "orders"): {2: 5, 10: 7}, ("g", "%RETRY%g"): {0: 1}}
     assert list(found["g", "orders"]) == [2, 10]
+    assert pulled == {}  # a broker of 4.x
+    of_5 = written({"offsetTable": OFFSETS, "pullOffsetTable": PULLED}).encode()
+    assert parse.consumer_offsets(of_5) == (found, {("g", "orders"): {2: 9}})
     assert parse.groups(answer("subscriptionGroupTable", GROUPS)) == [
         parse.Group("g", True, False, None, 3, 1)
     ]
@@ -220,7 +224,7 @@ def test_producers_that_write_a_trace_are_one_per_group_and_role():
         "a-b",
         "CONSUME",
     )
-    assert first.clients == parse.Clients(("JAVA",), ("4.9.8", "5.5.0"), ("1@1", "2@2"))
+    assert first.clients == parse.Clients(("JAVA",), ("4.9.8", "5.5.0"), ("1@1", "2@2"), 3)
     assert (plain.group_name, plain.trace_of) == ("p", None)
     assert plain.hosts == {"10.0.0.1"}
 

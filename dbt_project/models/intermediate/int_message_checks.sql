@@ -21,7 +21,10 @@ known as (
 ),
 
 newest as (
-  select * from known
+  select
+    *,
+    least(stored_at, checked_at) as traced_from
+  from known
   where number = 1
 ),
 
@@ -37,9 +40,7 @@ offsets as (
     committed.group_name,
     committed.topic_name,
     committed.valid_from,
-    get(
-      transform(filter(committed.queues, queue -> queue.queue_id = newest.queue_id), queue -> queue.consumer_offset), 0
-    ) as consumer_offset
+    get(filter(committed.queues, queue -> queue.queue_id = newest.queue_id), 0) as queue
   from newest
   inner join facts
     on newest.cluster = facts.cluster
@@ -56,8 +57,10 @@ offsets as (
 in_order as (
   select
     *,
+    queue.consumer_offset,
+    queue.pull_offset,
     lag(valid_from) over (partition by cluster, topic, msg_id, consumer_group order by valid_from) as previous_from,
-    max(consumer_offset) over (
+    max(queue.consumer_offset) over (
       partition by cluster, topic, msg_id, consumer_group
       order by valid_from rows between unbounded preceding and 1 preceding
     ) as highest_before
@@ -80,11 +83,12 @@ passed as (
 -- The offset passed the message at a collection, and no consumer of the group was connected then, nor at an earlier collection at
 -- which the offset before was the current one: an offset that moved is recorded at most offsets_lag after the one before.
 skipped as (
-  select distinct
+  select
     jumps.cluster,
     jumps.topic,
     jumps.msg_id,
-    jumps.consumer_group
+    jumps.consumer_group,
+    bool_or(jumps.pull_offset > jumps.queue_offset) as is_pulled
   from in_order as jumps
   inner join {{ ref('stg_consumers') }} as consumers
     on
@@ -106,6 +110,65 @@ skipped as (
       )
       and observations.is_group_offsets_known
   where jumps.highest_before <= jumps.queue_offset and jumps.consumer_offset > jumps.queue_offset
+  group by jumps.cluster, jumps.topic, jumps.msg_id, jumps.consumer_group
+),
+
+-- The periods from the storage of the message until the look-up with the same number of consumers of the group, and how many
+-- trace producers they had: at most, and throughout.
+connected as (
+  select
+    newest.cluster,
+    newest.topic,
+    newest.msg_id,
+    newest.consumer_group,
+    consumers.valid_from,
+    max(consumers.connections) as consumers,
+    max(producers.connections) as most_tracing,
+    max(
+      case
+        when
+          producers.valid_from <= greatest(consumers.valid_from, newest.traced_from)
+          and (
+            producers.valid_to is null
+            or producers.valid_to >= consumers.valid_to
+            or producers.valid_to > newest.checked_at
+          )
+          then producers.connections
+      end
+    ) as tracing_throughout
+  from newest
+  inner join {{ ref('stg_consumers') }} as consumers
+    on
+      newest.cluster = consumers.cluster
+      and newest.broker = consumers.broker
+      and newest.consumer_group = {{ without_prefixes('consumers.group_name') }}
+      and consumers.is_online
+      and newest.checked_at >= consumers.valid_from
+      and (consumers.valid_to is null or newest.traced_from < consumers.valid_to)
+  left join {{ ref('stg_producers') }} as producers
+    on
+      consumers.cluster = producers.cluster
+      and consumers.group_name = producers.trace_of
+      and producers.trace_role = 'CONSUME'
+      and newest.checked_at >= producers.valid_from
+      and (producers.valid_to is null or newest.traced_from < producers.valid_to)
+      and (consumers.valid_to is null or consumers.valid_to > producers.valid_from)
+      and (producers.valid_to is null or consumers.valid_from < producers.valid_to)
+  group by newest.cluster, newest.topic, newest.msg_id, newest.consumer_group, consumers.valid_from
+),
+
+tracing as (
+  select
+    cluster,
+    topic,
+    msg_id,
+    consumer_group,
+    case
+      when bool_and(coalesce(tracing_throughout >= consumers, false)) then 'all'
+      when bool_or(most_tracing < consumers) then 'some'
+    end as tracing_clients
+  from connected
+  group by cluster, topic, msg_id, consumer_group
 )
 
 select
@@ -120,7 +183,9 @@ select
   newest.is_of_batch,
   newest.due_at,
   coalesce(passed.is_passed, false) as is_passed,
-  passed.msg_id is not null and skipped.msg_id is not null as is_skipped
+  passed.msg_id is not null and skipped.msg_id is not null as is_skipped,
+  skipped.is_pulled,
+  tracing.tracing_clients
 from newest
 left join passed
   on
@@ -134,3 +199,9 @@ left join skipped
     and newest.topic = skipped.topic
     and newest.msg_id = skipped.msg_id
     and newest.consumer_group = skipped.consumer_group
+left join tracing
+  on
+    newest.cluster = tracing.cluster
+    and newest.topic = tracing.topic
+    and newest.msg_id = tracing.msg_id
+    and newest.consumer_group = tracing.consumer_group

@@ -12,6 +12,7 @@ renamed as (
     message_model,
     languages,
     versions,
+    connections,
     valid_from,
     valid_to
   from source

@@ -17,6 +17,7 @@ renamed as (
     due_at,
     queue_id,
     queue_offset,
+    stored_at,
     state
   from source
   -- What was not answered says nothing.

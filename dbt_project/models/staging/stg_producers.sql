@@ -12,6 +12,7 @@ renamed as (
     trace_role,
     languages,
     versions,
+    connections,
     valid_from,
     valid_to
   from source

@@ -52,20 +52,22 @@ def test_which_rows_of_the_marts_are_suspects(world: World, sent):
         of("due-later", next_review_at=due_later),
         of("an-orphan", cause="not_returned", is_orphan=True),
         of("no-trace", cause="untraced_consumer"),
+        of("of-a-batch", cause="untraced_batch"),
         of("rolled-back", cause="rolled_back"),
         of("in-flight", cause="in_flight", next_review_at=due_soon),
     )
-    assert {row["consumer_group"] for row in rows} == {"due-soon", "an-orphan", "no-trace"}
+    assert {row["consumer_group"] for row in rows} == {"due-soon", "an-orphan", "no-trace", "of-a-batch"}
 
 
-def test_orphans_are_looked_up_before_messages_of_untraced_consumers(world: World, sent):
-    untraced = {"is_orphan": False, "cause": "untraced_consumer"}
-    suspects = [suspect(sent["last"], TOPIC, group, **untraced) for group in ("reads-all", "pauses")]
+def test_orphans_are_looked_up_before_untraced_consumers_and_these_before_batches(world: World, sent):
+    untraced = {"reads-all": "untraced_batch", "pauses": "untraced_consumer"}
+    suspects = [
+        suspect(sent["last"], TOPIC, group, is_orphan=False, cause=cause) for group, cause in untraced.items()
+    ]
     rows = checked(
         with_limits(world, checked_messages=2), *suspects, suspect(sent["first"], TOPIC, "gives-up")
     )
-    assert len(rows) == 2
-    assert "gives-up" in {row["consumer_group"] for row in rows}
+    assert {row["consumer_group"] for row in rows} == {"gives-up", "pauses"}
 
 
 def test_deliveries_that_are_exhausted_or_soon_are_suspects(world: World, sent):

@@ -1,5 +1,5 @@
--- One row per side and group with connected clients (cluster, side, group_name) that has written no trace in the look-back, and
--- of which no client is known to have its trace on.
+-- One row per side and group with connected clients (cluster, side, group_name), if none of them is known to have its trace on
+-- and the group has written no trace in the look-back, or if only some have it on.
 with last_traces as (
   select
     cluster,
@@ -40,6 +40,8 @@ select
   connected.languages,
   connected.versions,
   connected.connected_since,
+  connected.clients,
+  connected.tracing_clients,
   last_traces.last_trace_at
 from {{ ref('int_connected_groups') }} as connected
 inner join {{ ref('int_watermarks') }} as watermarks
@@ -55,5 +57,8 @@ left join topics
     and connected.cluster = topics.cluster
     and connected.group_name = topics.consumer_group
 where
-  not connected.is_tracing
-  and (last_traces.last_trace_at is null or last_traces.last_trace_at < watermarks.watermark - {{ expected_group_lookback() }})
+  connected.tracing_clients between 1 and connected.clients - 1
+  or (
+    connected.tracing_clients = 0
+    and (last_traces.last_trace_at is null or last_traces.last_trace_at < watermarks.watermark - {{ expected_group_lookback() }})
+  )

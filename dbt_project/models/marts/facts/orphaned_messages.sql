@@ -179,7 +179,15 @@ known as (
     by_subscription.verdict,
     unconsumed.in_flight + unconsumed.not_returned > 0 as is_begun,
     checks.checked_at,
-    checks.is_skipped,
+    checks.tracing_clients,
+    -- A broker that does not know whether a consumer was given the message: consumers that write a trace would have traced it.
+    checks.is_skipped
+    and coalesce(
+      not checks.is_pulled,
+      progress.first_attempt_at <= unconsumed.published_at
+      and progress.last_attempt_at >= unconsumed.published_at
+      and not (unconsumed.batch_size > 1 or coalesce(checks.is_of_batch, false))
+    ) as is_skipped,
     unconsumed.batch_size > 1 or coalesce(checks.is_of_batch, false) as is_of_batch,
     case when checks.state = 'not_delivered' then checks.due_at end as broker_due_at,
     checks.checked_at + {{ limit(['max_delay', 'grace']) }} as retried_to,
@@ -191,8 +199,8 @@ known as (
     progress.last_attempt_at,
     progress.messages_behind,
     coalesce(hours.ends_without_begin + hours.begins_without_end > 0, false) as is_trace_incomplete,
-    -- What the look-up of the message says now; NULL: nothing. Of a subscription that changed since the publication, the one at
-    -- the publication counts.
+    -- What the look-up of the message says now; NULL: nothing. The subscription may have changed since the publication: it is not
+    -- known which of both the group had when it reached the message.
     case
       when checks.state = 'dead_letter' then 'dead_letter'
       when checks.state = 'retrying'
@@ -203,7 +211,7 @@ known as (
           end
       when unconsumed.in_flight + unconsumed.not_returned > 0 then null
       when checks.state = 'recalled' then 'recalled'
-      when checks.state = 'filtered' then case when by_subscription.verdict <=> 'wanted' then null else 'filtered' end
+      when checks.state = 'filtered' then case when by_subscription.verdict <=> 'wanted' then 'filter_unknown' else 'filtered' end
       when
         checks.state in ('not_consumed', 'offline') and not checks.is_passed
         and not by_subscription.verdict <=> 'filter_unknown'
@@ -303,7 +311,8 @@ classified as (
         then
           case
             when is_skipped then 'skipped'
-            when last_attempt_at < published_at or first_attempt_at > published_at then 'untraced_consumer'
+            when last_attempt_at < published_at or first_attempt_at > published_at or tracing_clients = 'some'
+              then 'untraced_consumer'
             when look_up = 'consumed' and is_trace_incomplete then 'lost_trace'
             else 'passed_untraced'
           end
@@ -340,7 +349,8 @@ select
       then 'proven'
     when cause in ('half_uncommitted', 'delayed_not_due') and is_answered then 'proven'
     when cause in ('in_backlog', 'backlog_overdue') and is_not_reached then 'proven'
-    when cause = 'passed_untraced' and look_up = 'consumed' and last_attempt_at >= published_at then 'proven'
+    when cause = 'passed_untraced' and look_up = 'consumed' and last_attempt_at >= published_at and tracing_clients = 'all'
+      then 'proven'
     when
       cause in (
         'half_uncommitted', 'delayed_not_due', 'untraced_batch', 'not_returned', 'in_backlog', 'backlog_overdue',
