@@ -13,13 +13,16 @@ import time
 from pathlib import Path
 from typing import IO, Any, NoReturn
 
-from deploy import child_process, home_lock
+from rich.console import Console
+
+from deploy import child_process, dag_progress, home_lock
 from deploy.airflow_environment import prepare
 from deploy.preflight import exit_if_unreadable, exit_if_wrong_lake
 from spark_jobs.process.home import keep_private
 from spark_jobs.settings import Settings, load_settings
 
 log = logging.getLogger(__name__)
+_console = Console(highlight=False)
 DAGS = ("trace_ingest", "trace_marts")
 STOPPED = "stopped: nothing is lost, the next run continues from the last commit"
 
@@ -60,7 +63,7 @@ def _run_dag(dag: str, logs: Path, environment: dict[str, str], lock: IO[str]) -
             pass_fds=(lock.fileno(),),
         )
         try:
-            code = process.wait()
+            code = dag_progress.wait(process, dag, log, _console)
         finally:
             child_process.end(process, grace_seconds=10)
     print(f"  {'FAILED' if code else 'done'} after {time.monotonic() - started:.0f} s", flush=True)

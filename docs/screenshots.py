@@ -14,8 +14,9 @@ from spark_jobs.settings import PROJECT, load_settings
 
 IMAGES = PROJECT / "docs" / "images"
 WIDTH = 1440
-# Height of the notes below the charts.
-NOTES = 600
+# More than the height of the notes, which is not in the files.
+NOTES = 1600
+MARGIN = 24
 # For the animations of the charts.
 PAINTED_MS = 4000
 
@@ -53,7 +54,8 @@ def _take(page: Page, name: str, dashboard: assets.Dashboard) -> None:
     page.wait_for_load_state("networkidle")
     page.wait_for_timeout(PAINTED_MS)
     file = IMAGES / f"{name}.png"
-    page.screenshot(path=file)
+    end = page.locator(".dashboard-markdown").last.evaluate("note => note.getBoundingClientRect().bottom")
+    page.screenshot(path=file, clip={"x": 0, "y": 0, "width": WIDTH, "height": end + MARGIN})
     print(f"wrote {file.relative_to(PROJECT)}")
 
 

@@ -9,14 +9,10 @@ import yaml
 
 from deploy.dashboards.assets import Assets, Cell, Chart, Dashboard, Dataset, Filter, uuid_of
 from deploy.dashboards.columns import Column, columns_of
+from deploy.dashboards.notes import notes
 from spark_jobs.serving.files import WITHOUT
 
 VERSION = "1.0.0"
-# Superset has one text for all charts without rows; a description says after this word what that means.
-EMPTY = "Empty: "
-# The rows of notes, which no file has.
-NOTE = "ROW-NOTE"
-_LINE = 150  # characters of a text over all columns
 # DuckDB opens the file read-only, reads no other file, and takes no other settings. The connections of a process to one file
 # share one instance of DuckDB, with its threads and memory; by default that may take 80 % of the machine's memory.
 ENGINE_PARAMS = {
@@ -99,6 +95,11 @@ def time_filter(column: str) -> dict[str, str]:
     }
 
 
+def label(name: str) -> str:
+    """The name of a column or metric as a heading, which wraps between its words."""
+    return name.replace("_", " ")
+
+
 def _dataset(name: str, dataset: Dataset) -> dict[str, Any]:
     table = columns_of(dataset.schema_name, dataset.table_name)
     return {
@@ -119,7 +120,7 @@ def _dataset(name: str, dataset: Dataset) -> dict[str, Any]:
         "metrics": [
             {
                 "metric_name": metric_name,
-                "verbose_name": metric.verbose_name,
+                "verbose_name": metric.verbose_name or label(metric_name),
                 "metric_type": None,
                 "expression": metric.expression,
                 "description": metric.description,
@@ -144,7 +145,7 @@ def _dataset(name: str, dataset: Dataset) -> dict[str, Any]:
 def _column(column: Column) -> dict[str, Any]:
     return {
         "column_name": column.name,
-        "verbose_name": None,
+        "verbose_name": label(column.name),
         "is_dttm": column.is_time,
         "is_active": True,
         "type": column.type,
@@ -187,8 +188,8 @@ def _position(dashboard: Dashboard, assets: Assets, numbers: dict[str, int]) -> 
         "HEADER_ID": {"type": "HEADER", "id": "HEADER_ID", "meta": {"text": dashboard.dashboard_title}},
     }
     first, *others = [(str(number), row) for number, row in enumerate(dashboard.rows, start=1)]
-    empty, definitions = _notes(dashboard, assets)
-    for row_name, row in (first, *empty, *others, *definitions):
+    above, below = notes(dashboard, assets)
+    for row_name, row in (first, *above, *others, *below):
         row_id = f"ROW-{row_name}"
         position["GRID_ID"]["children"].append(row_id)
         parents = ["ROOT_ID", "GRID_ID"]
@@ -205,33 +206,6 @@ def _position(dashboard: Dashboard, assets: Assets, numbers: dict[str, int]) -> 
             "meta": {"background": "BACKGROUND_TRANSPARENT"},
         }
     return position
-
-
-def _notes(dashboard: Dashboard, assets: Assets) -> tuple[list[tuple[str, list[Cell]]], ...]:
-    """Rows with the descriptions of the charts, which Superset shows nowhere on a dashboard.
-
-    Returns:
-        What the charts mean that may be empty, and what all charts show; each is one row, or none.
-    """
-    charts = [assets.charts[cell.chart] for row in dashboard.rows for cell in row if cell.chart]
-    meanings = [
-        f"*{chart.slice_name}*: {chart.description.partition(EMPTY)[2]}"
-        for chart in charts
-        if EMPTY in chart.description
-    ]
-    definitions = [f"- **{chart.slice_name}**: {chart.description}" for chart in charts]
-    return (
-        [("NOTE-1", [_text(["**No results**, or a chart without lines, means: " + " ".join(meanings)])])]
-        if meanings
-        else [],
-        [("NOTE-2", [_text(definitions)])],
-    )
-
-
-def _text(lines: list[str]) -> Cell:
-    """A text over all columns; its height is that of its lines, in units of 8 pixels."""
-    height = sum(3 * (1 + len(line) // _LINE) for line in lines) + 5
-    return Cell(markdown="\n".join(lines), width=12, height=height)
 
 
 def _cell(

@@ -19,7 +19,8 @@ from rich.console import Console
 
 from deploy.dashboards import assets
 from deploy.dashboards.assets import FOLDER, KINDS, AssetError, uuid_of
-from deploy.dashboards.bundle import NOTE, time_filter
+from deploy.dashboards.bundle import label, time_filter
+from deploy.dashboards.notes import NOTE
 from deploy.dashboards.service import DashboardsError, Superset
 from spark_jobs.settings import load_settings
 
@@ -116,6 +117,7 @@ def _dataset(of: dict[str, Any], names: dict[str, dict[str, str]]) -> dict[str, 
     metrics = {
         metric["metric_name"]: _without_empty(
             {name: metric.get(name) for name in ("expression", "verbose_name", "d3format", "description")}
+            | ({"verbose_name": None} if metric.get("verbose_name") == label(metric["metric_name"]) else {})
         )
         for metric in of["metrics"]
     }

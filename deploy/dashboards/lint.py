@@ -80,6 +80,11 @@ def _of_chart(connection: duckdb.DuckDBPyConnection, file: str, chart: Chart, da
         for name in metrics
         if name not in dataset.metrics
     ]
+    lines += [
+        f"{file}: conditional_formatting of {each['column']}, which it does not show"
+        for each in params.get("conditional_formatting", [])
+        if each["column"] not in metrics
+    ]
     groups = params.get("groupby", [])
     columns = [*([groups] if isinstance(groups, str) else groups), *params.get("all_columns", [])]
     columns += [params["x_axis"]] if "x_axis" in params else []

@@ -217,17 +217,13 @@ def serve(settings: Settings, port: int, wait: bool) -> int:
     started = time.monotonic()
     _console.print(f"preparing Superset in {superset.home} (the first time takes about a minute)")
     superset.prepare()
-    try:
-        with running(superset, port) as process:
-            seconds = time.monotonic() - started
-            _console.print(f"dashboards: {url_of(port)}/dashboard/list/ (ready after {seconds:.0f} s)")
-            password = f": {superset.password_file.read_text()}" if shows_password else ""
-            _console.print(f"log in as {ADMIN} with the password in {superset.password_file}{password}")
-            _console.print(f"log: {superset.log}; Ctrl-C stops it")
-            return process.wait()
-    except KeyboardInterrupt:
-        _console.print("stopped")
-        return 130
+    with running(superset, port) as process:
+        seconds = time.monotonic() - started
+        _console.print(f"dashboards: {url_of(port)}/ (ready after {seconds:.0f} s)")
+        password = f": {superset.password_file.read_text()}" if shows_password else ""
+        _console.print(f"log in as {ADMIN} with the password in {superset.password_file}{password}")
+        _console.print(f"log: {superset.log}; Ctrl-C stops it")
+        return process.wait()
 
 
 @contextmanager
@@ -274,6 +270,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (DashboardsError, assets.AssetError) as error:
         print(f"failed: {error}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        # Stopped on purpose: for any other code than 0 make prints an error.
+        _console.print("stopped")
+        return 0
 
 
 if __name__ == "__main__":

@@ -53,6 +53,19 @@ CAUSES = {
     "gone": "the broker had deleted it before it was looked up",
     "filtered_or_lost": "filtered by a subscription that is not known, skipped, in its backlog, lost, or its trace was dropped",
 }
+# The causes that do not explain the absence, of messages of expected groups.
+CAUSES_IN_RATE = {
+    *(
+        "not_returned",
+        "dead_letter",
+        "skipped",
+        "lost_trace",
+        "passed_untraced",
+        "backlog_overdue",
+        "broadcasting",
+    ),
+    *("gone", "filtered_or_lost"),
+}
 # Of a message that no group was expected to consume, where another sentence holds.
 CAUSES_WITHOUT_GROUP = {
     "untraced_consumer": "a group reads the topic, by its subscription or its offsets, but its clients write no trace"

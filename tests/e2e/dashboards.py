@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -73,16 +73,27 @@ class Api:
         self, dataset: str, metric: str, filters: list[dict[str, Any]] | None = None
     ) -> list[dict[str, Any]]:
         """A chart's query: the metric by cluster."""
+        return self._query(dataset, ["cluster"], [metric], filters or [])["data"]
+
+    def rejected(self, dataset: str, columns: Iterable[str]) -> set[str]:
+        """The columns whose filters Superset ignores in a dataset."""
+        count = {"expressionType": "SQL", "sqlExpression": "count(*)", "label": "rows"}
+        filters = [{"col": column, "op": "IN", "val": ["x"]} for column in columns]
+        return {each["column"] for each in self._query(dataset, [], [count], filters)["rejected_filters"]}
+
+    def _query(
+        self, dataset: str, columns: list[str], metrics: list[Any], filters: list[dict[str, Any]]
+    ) -> dict[str, Any]:
         datasets = self.get("/api/v1/dataset/?q=(page_size:100)")["result"]
         ids = {each["table_name"]: each["id"] for each in datasets}
-        query = {"columns": ["cluster"], "metrics": [metric], "filters": filters or [], "row_limit": 100}
+        query = {"columns": columns, "metrics": metrics, "filters": filters, "row_limit": 100}
         body = {
             "datasource": {"id": ids[dataset], "type": "table"},
             "queries": [query],
             "result_type": "full",
         }
         answer = self.client.post("/api/v1/chart/data", json=body).raise_for_status()
-        return answer.json()["result"][0]["data"]
+        return answer.json()["result"][0]
 
     def sql(self, statement: str) -> httpx.Response:
         """A statement in SQL Lab."""

@@ -15,8 +15,8 @@ from playwright.sync_api import Browser, Page, Response, expect
 
 from deploy.dashboards import assets, roles
 from deploy.dashboards.assets import Dashboard
-from deploy.dashboards.bundle import EMPTY
-from deploy.dashboards.login import log_in
+from deploy.dashboards.login import log_in, submit
+from deploy.dashboards.notes import EMPTY, applies
 from spark_jobs.serving import files
 from spark_jobs.settings import Settings
 from tests.dbt.test_dashboards_file import FORBIDDEN
@@ -47,6 +47,11 @@ _COLOURS = """canvas => {
   for (let i = 0; i < data.length; i += 4 * 37) found.add(`${data[i]},${data[i+1]},${data[i+2]},${data[i+3]}`);
   return found.size;
 }"""
+
+# Whether columns of a table are cut.
+_IS_CUT = """holder => [...holder.querySelectorAll('div')].some(
+  each => each.clientWidth > 100 && each.scrollWidth > each.clientWidth + 1 && getComputedStyle(each).overflowX !== 'visible'
+)"""
 
 LATENCY = "select percentile_ms(histogram, max_ms, 0.99) from marts.{} where {}"
 # Dashboard, title, its query on the marts, its format, and a change of the data that must change it.
@@ -110,8 +115,10 @@ def settings(world) -> Settings:
 @pytest.fixture(scope="module")
 def superset(settings) -> Iterator[Running]:
     team = {"name": "team-other", "may_query": False, "only": {"cluster": ["other"]}}
+    # No dataset has this column.
+    nothing = {"name": "team-nothing", "may_query": False, "only": {"nothing": ["x"]}}
     with pytest.MonkeyPatch.context() as patch:
-        planned = [*roles.read_roles(), team]
+        planned = [*roles.read_roles(), team, nothing]
         patch.setattr("deploy.dashboards.service.read_roles", lambda: planned)
         with running(settings) as found:
             yield found
@@ -126,7 +133,12 @@ def browser() -> Iterator[Browser]:
 @pytest.fixture(scope="module")
 def api(superset) -> Api:
     found = admin(superset)
-    for name, role in (("viewer", "viewer"), ("analyst", "analyst"), ("bound", "team-other")):
+    for name, role in (
+        ("viewer", "viewer"),
+        ("analyst", "analyst"),
+        ("bound", "team-other"),
+        ("blind", "team-nothing"),
+    ):
         found.add_user(name, role, PASSWORD)
     return found
 
@@ -178,6 +190,7 @@ def test_every_chart_is_painted_and_shows_the_data_of_the_file(settings, superse
             assert f"{title}: {CHARTS[chart].description.partition(EMPTY)[2]}" in notes
         elif CHARTS[chart].viz_type == "table":
             expect(holder.locator("tbody tr").first).to_be_visible(timeout=30_000)
+            assert not holder.evaluate(_IS_CUT), f"{title}: columns are cut"
         elif CHARTS[chart].viz_type == "big_number_total":
             expect(holder.locator(".header-line")).to_have_text(_NUMBER, timeout=30_000)
         else:
@@ -302,6 +315,26 @@ def test_signed_out_shows_nothing(superset, browser):
     assert answer.status_code in (302, 401)
     assert httpx.post(f"{superset.url}/api/v1/chart/data", json={}).status_code in (400, 401, 403)
     assert httpx.get(f"{superset.url}/api/v1/dashboard/").json().get("count", 0) == 0
+
+
+@pytest.mark.parametrize("user", ["viewer", "analyst", "bound"])
+def test_the_login_leads_to_the_overview(superset, api, browser, user):
+    page = page_of(browser, superset, user, PASSWORD)
+    expect(page.get_by_text(DASHBOARDS["overview"].dashboard_title).first).to_be_visible(timeout=60_000)
+    assert page.goto("/").url == f"{superset.url}/superset/dashboard/{DASHBOARDS['overview'].slug}/"
+
+
+def test_who_may_not_see_the_overview_gets_the_start_page_of_superset(superset, api, browser):
+    page = browser.new_context(base_url=superset.url).new_page()
+    submit(page, "blind", PASSWORD)
+    page.wait_for_url("**/superset/welcome/", wait_until="commit", timeout=120_000)
+
+
+def test_filters_apply_to_the_charts_that_the_notes_say(api):
+    filters = {each.column: each for of in DASHBOARDS.values() for each in of.filters if each.column}
+    for name, dataset in DATASETS.items():
+        without = {column for column, each in filters.items() if not applies(each, dataset)}
+        assert api.rejected(dataset.table_name, filters) == without, name
 
 
 def test_a_viewer_sees_dashboards_and_no_sql_lab(superset, api, browser):

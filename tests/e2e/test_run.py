@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import stat
 from contextlib import suppress
 
@@ -14,6 +15,9 @@ def test_make_demo(world):
     shown = world.demo.stdout
     assert "demo: consume success per consumer group and hour" in shown
     assert "sensor-gateway" in shown
+    # Its output is no terminal: a line for each task that takes seconds.
+    for task in ("extract", "merge", "build"):
+        assert re.search(rf"^  {task} \(\d+ s\)$", shown, re.MULTILINE), shown
     rows = world.table("raw.trace_messages", "cluster", "trace_topic").to_pylist()
     assert {(row["cluster"], row["trace_topic"]) for row in rows} == {
         ("demo", topic) for topic in TRACE_TOPICS

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +15,10 @@ import yaml
 
 from deploy.dashboards import assets, export, lint, roles
 from deploy.dashboards.assets import FOLDER, AssetError
-from deploy.dashboards.bundle import EMPTY, NOTE, bundle
+from deploy.dashboards.bundle import bundle
+from deploy.dashboards.columns import MODELS, columns_of
+from deploy.dashboards.notes import EMPTY, NOTE, applies
+from spark_jobs.lookup.wording import CAUSES, CAUSES_IN_RATE
 from spark_jobs.settings import PROJECT
 
 URI = "duckdb:///dashboards.duckdb"
@@ -56,6 +60,11 @@ def test_the_files_have_no_problems():
         ),
         ("charts/sends.yaml", lambda c: c["params"].update(metric="sendz"), "has no metric sendz"),
         ("charts/groups.yaml", lambda c: c["params"]["groupby"].append("nobody"), "columns: Binder Error"),
+        (
+            "charts/checks.yaml",
+            lambda c: c["params"]["metrics"].remove("failed"),
+            "conditional_formatting of failed, which it does not show",
+        ),
         ("charts/groups.yaml", lambda c: c.update(description=""), "no description"),
         (
             "dashboards/overview.yaml",
@@ -65,7 +74,7 @@ def test_the_files_have_no_problems():
         ("dashboards/overview.yaml", lambda c: c["rows"].pop(1), "no dashboard shows it"),
         (
             "dashboards/orphans.yaml",
-            lambda c: c["rows"].pop(3),
+            lambda c: c["rows"].pop(4),
             "dashboard_orphans does not show ref('orphaned_messages')",
         ),
     ],
@@ -115,19 +124,67 @@ def test_objects_keep_their_uuids_and_have_no_address():
         assert word not in everything
 
 
+def notes_of(name: str) -> list[str]:
+    position = yaml.safe_load(bundle(assets.read(), URI)[f"dashboards/{name}.yaml"])["position"]
+    rows = [key for key in position["GRID_ID"]["children"] if key.startswith(NOTE)]
+    assert rows == [f"{NOTE}-{number}" for number in range(1, len(rows) + 1)]
+    return [position[cell]["meta"]["code"] for row in rows for cell in position[row]["children"]]
+
+
 def test_notes_say_what_each_chart_shows_and_what_an_empty_one_means():
     found = assets.read()
     for name, dashboard in found.dashboards.items():
-        position = yaml.safe_load(bundle(found, URI)[f"dashboards/{name}.yaml"])["position"]
-        texts = [each["meta"]["code"] for key, each in position.items() if key.startswith("MARKDOWN-NOTE")]
-        *empty, definitions = texts
+        above, *_, definitions = notes_of(name)
         for chart in (found.charts[cell.chart] for row in dashboard.rows for cell in row if cell.chart):
             assert f"**{chart.slice_name}**: {chart.description}" in definitions
             if EMPTY in chart.description:
-                assert f"*{chart.slice_name}*: {chart.description.partition(EMPTY)[2]}" in empty[0]
-        assert [key for key in position["GRID_ID"]["children"] if key.startswith(NOTE)] == [
-            f"{NOTE}-{number}" for number in ((1, 2) if empty else (2,))
-        ]
+                assert f"*{chart.slice_name}*: {chart.description.partition(EMPTY)[2]}" in above
+
+
+def test_notes_say_to_what_a_filter_does_not_apply():
+    assert (
+        "**Filters:** *Time (UTC)* does not apply to Freshness (UTC). *Topic*, *Team* does not apply to Trace completeness, "
+        "Freshness (UTC). *Producer group* does not apply to Trace completeness, Freshness (UTC), Trace coverage of topics."
+    ) in notes_of("producers")[0]
+    assert (
+        "*Group* applies only to Clients without a trace, Trace records by topic or consumer group, "
+        "Bytes of trace by topic or consumer group, Trace by topic and group."
+    ) in notes_of("pipeline")[0]
+
+
+def test_the_team_filters_every_dataset_with_a_topic_or_a_group():
+    """`slo_burn` has objectives, which are not of one team."""
+    found = assets.read()
+    (team,) = (each for each in found.dashboards["overview"].filters if each.name == "Team")
+    for name, dataset in found.datasets.items():
+        columns = {c.name for c in columns_of(dataset.schema_name, dataset.table_name).columns}
+        if columns & {"topic", "consumer_group", "expected_group"} and name not in (
+            "slo_burn",
+            "trace_volume",
+        ):
+            assert applies(team, dataset), name
+
+
+def test_the_causes_are_explained_where_they_are_shown():
+    """The words are those of the table of causes in docs/definitions.md, and of the model."""
+    explained = {
+        name for name in assets.read().dashboards if any("**Causes" in note for note in notes_of(name))
+    }
+    assert explained == {"orphans"}
+    (note,) = (note for note in notes_of("orphans") if "**Causes" in note)
+    counted, _, others = note.partition("Not counted")
+    for cause, words in CAUSES.items():
+        assert f"- `{cause}`: {words}" in (counted if cause in CAUSES_IN_RATE else others)
+    table = (PROJECT / "docs" / "definitions.md").read_text().partition("| cause, the first that applies")[2]
+    rows = re.findall(
+        r"^\| `(\w+)` \|.*\| *(yes|) *\| *(yes|) *\|$", table.partition("\n\n")[0], re.MULTILINE
+    )
+    assert {cause for cause, _, in_rate in rows if in_rate} == CAUSES_IN_RATE
+    # A look-up alone says `retrying`, in the row without a cause of its own.
+    assert {cause for cause, *_ in rows} | {"retrying"} == CAUSES.keys()
+    model = (MODELS / "marts" / "facts" / "orphaned_messages.yml").read_text()
+    (listed,) = re.findall(r"cause_is_known: cause in \((.*?)\)", model)
+    assert set(re.findall(r"\w+", listed)) == CAUSES.keys()
 
 
 def test_an_export_of_what_was_imported_changes_nothing(folder: Path):
@@ -171,6 +228,26 @@ def test_an_export_writes_what_was_changed_and_nothing_else(folder: Path):
     }
     again = bundle(assets.read(folder), URI)
     assert export.write(export.normalized(again, assets.read(folder)), folder) == []
+
+
+def test_headings_wrap_between_words_and_an_export_leaves_them_out(folder: Path):
+    exported = bundle(assets.read(folder), URI)
+    dataset = yaml.safe_load(exported["datasets/traces/orphan_rate.yaml"])
+    labels = {each["metric_name"]: each["verbose_name"] for each in dataset["metrics"]}
+    assert labels["orphan_share"] == "orphan share"
+    assert labels["passed_untraced"] == "passed_untraced", "a value of the column cause"
+    assert {each["column_name"]: each["verbose_name"] for each in dataset["columns"]}[
+        "expected_group"
+    ] == "expected group"
+    for metric in dataset["metrics"]:
+        if metric["metric_name"] == "judged":
+            metric["verbose_name"] = "of"
+    exported["datasets/traces/orphan_rate.yaml"] = yaml.safe_dump(dataset)
+    assert export.write(export.normalized(exported, assets.read(folder)), folder) == [
+        "changed: datasets/orphan_rate.yaml"
+    ]
+    metrics = assets.read(folder).datasets["orphan_rate"].metrics
+    assert (metrics["judged"].verbose_name, metrics["orphan_share"].verbose_name) == ("of", None)
 
 
 def test_a_layout_that_the_files_cannot_express_is_refused(folder: Path):

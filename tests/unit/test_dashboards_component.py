@@ -9,6 +9,16 @@ from spark_jobs.serving import files
 from spark_jobs.settings import Settings
 
 
+def test_ctrl_c_is_no_failure(tmp_path: Path, monkeypatch, capsys):
+    def interrupted(*_: object) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(service, "serve", interrupted)
+    monkeypatch.setenv("TRACE_HOME", str(tmp_path / "home"))
+    assert service.main([]) == 0
+    assert capsys.readouterr().err == "stopped\n"
+
+
 def test_superset_answers_while_it_waits_and_is_not_stopped_while_it_creates_its_database(tmp_path: Path):
     settings, port = Settings(home=tmp_path), service.free_port()
     assert service.answers(settings, port) is True

@@ -38,6 +38,11 @@ ENABLE_PROXY_FIX = False
 SCARF_ANALYTICS = False
 MAPBOX_API_KEY = ""
 APP_NAME = "RocketMQ traces"
+FAB_INDEX_VIEW = "start_page.StartPage"
+# With 5 intervals, an axis from 0 ends at 100 % for rates up to 100 %; ECharts' default of fewer intervals may end at 120 %.
+_AXES = {"yAxis": {"splitNumber": 5}}
+# A chart with one hour has an axis of two days, which its only bar would fill.
+_BARS = {"series": {"barMaxWidth": 24}}
 # Charts are drawn once, without animation.
 THEME_DEFAULT = {
     "algorithm": "default",
@@ -49,6 +54,10 @@ THEME_DEFAULT = {
         "brandLogoMargin": "18px 0",
         "brandLogoUrl": "/static/assets/images/superset-logo-horiz.png",
         "echartsOptionsOverrides": {"animation": False},
+        "echartsOptionsOverridesByChartType": {
+            "echarts_timeseries_line": _AXES,
+            "echarts_timeseries_bar": _AXES | _BARS,
+        },
     },
 }
 THEME_DARK = {**THEME_DEFAULT, "algorithm": "dark"}
