@@ -11,23 +11,15 @@ import os
 import random
 from collections import Counter
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from itertools import groupby
 from typing import Any
 
-import pyarrow as pa
 import pytest
-from pyiceberg.catalog import Catalog as IcebergCatalog
-from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyspark.sql import Row
 
-from spark_jobs.broker_facts import store
-from spark_jobs.broker_facts.changes import Found
-from spark_jobs.broker_facts.collect import Collection
-from spark_jobs.broker_facts.fact_tables import FACT_TABLES
 from spark_jobs.lake import tables
-from spark_jobs.lake.catalog import lake
-from spark_jobs.lake.offsets import OFFSETS, Position, Queue, read_offsets, to_json
+from spark_jobs.lake.offsets import Position, Queue, read_offsets
 from spark_jobs.mart_build import branches
 from spark_jobs.mart_build.build import build_and_publish
 from spark_jobs.mart_build.inputs import Inputs, Published
@@ -39,7 +31,8 @@ from tests.incremental.broadcast_histories import MODES, broadcast_histories
 from tests.incremental.cluster import EPOCH, Cluster, Rows, Subscription, name
 from tests.incremental.coverage_histories import COVERAGE, HOUR, coverage_histories
 from tests.incremental.delivery_histories import DEAD_LETTERS, OUTCOMES_BY_LOOK_UP, delivery_histories
-from tests.incremental.histories import GROUPS, WATERMARK, Answers, History, drawn
+from tests.incremental.facts import Facts, tags_of
+from tests.incremental.histories import WATERMARK, History, drawn
 from tests.incremental.offset_histories import (
     BEHIND,
     CAUSES_BY_LOOK_UP,
@@ -171,147 +164,6 @@ def record_gaps(spark, histories: dict[str, History]) -> None:
         spark.createDataFrame(gaps, tables.INGEST_GAPS.schema).writeTo(tables.INGEST_GAPS.full_name).append()
 
 
-def save_facts(settings, histories: dict[str, History], number: int, watermark_ms: int | None) -> None:
-    """The collections of this number, as they were asked after an extraction that was complete up to the watermark."""
-    asked = {cluster: history.answers[number] for cluster, history in histories.items() if history.answers}
-    if watermark_ms is not None:
-        raw = lake(settings).load_table(tables.RAW.name)
-        nothing = pa.Table.from_pylist([], schema=schema_to_pyarrow(raw.schema(), include_field_ids=False))
-        queues = {
-            Queue(cluster, "RMQ_SYS_TRACE_TOPIC", "broker-a", 0): Position(1, complete_to=watermark_ms)
-            for cluster in asked
-        }
-        raw.append(nothing, snapshot_properties={OFFSETS: to_json(queues)})
-    for position, (cluster, answers) in enumerate(asked.items()):
-        if position % 10 == 0:  # pyiceberg copies the list of snapshots with each commit
-            expire_snapshots(lake(settings))
-        rows = [
-            {
-                "broker": "broker-a",
-                "group_name": group,
-                "topic": topic,
-                "expression_type": "SQL92" if ">" in expression else "TAG",
-                "expression": expression,
-                "tags": sorted(tags_of(expression)),
-                "class_filter": False,
-            }
-            for (topic, group), expression in answers.subscribed.items()
-        ]
-        found = {facts.table.name: Found() for facts in FACT_TABLES}
-        found[tables.SUBSCRIPTIONS.name] = Found(rows, lambda key: True)
-        for table, of_offsets in (offset_rows(answers) | client_rows(answers)).items():
-            found[table.name] = Found(of_offsets, lambda key: True)
-        at = answers.collection.at.replace(tzinfo=UTC)
-        answered = [{"code": code, "answered": 1, "unanswered": []} for code in (43, 202)]
-        observation = {"broker": "broker-a", "observed_at": at, "reached": True, "requests": answered}
-        collection = Collection(cluster, at, [observation], found, [])
-        watermark = store.watermark_of(settings, cluster)
-        saved = store.save(settings, collection, watermark, settings.broker_facts, "run")
-        assert not saved.superseded
-        checks = check_rows(answers)
-        limits = settings.broker_facts.model_copy(update={"recheck_minutes": 0})
-        count = store.save_message_checks(settings, collection, watermark, checks, limits, "run")
-        assert count == len(checks)
-
-
-def expire_snapshots(catalog: IcebergCatalog) -> None:
-    """Expire all but the newest snapshots of the facts."""
-    for table in (*(facts.table for facts in FACT_TABLES), tables.OBSERVATIONS, tables.MESSAGE_CHECKS):
-        expiry = catalog.load_table(table.name).maintenance.expire_snapshots()
-        expiry.older_than(datetime.now(UTC)).commit()
-
-
-def check_rows(answers: Answers) -> list[dict[str, Any]]:
-    """The rows of the messages that were looked up."""
-    return [
-        dict.fromkeys(tables.MESSAGE_CHECKS.column_names)
-        | {
-            "broker": "broker-a",
-            "topic": check.topic,
-            "msg_id": check.msg_id,
-            "consumer_group": check.group,
-            "checked_at": answers.collection.at.replace(tzinfo=UTC),
-            "is_stored": check.is_stored,
-            "held_as": check.held_as,
-            "is_of_batch": check.is_of_batch,
-            "due_at": check.due_at and check.due_at.replace(tzinfo=UTC),
-            "queue_id": None if check.queue_offset is None else 0,
-            "queue_offset": check.queue_offset,
-            "stored_at": check.stored_at and check.stored_at.replace(tzinfo=UTC),
-            "state": check.state,
-        }
-        for check in answers.collection.checks
-    ]
-
-
-def offset_rows(answers: Answers) -> dict[tables.Table, list[dict[str, Any]]]:
-    """The rows of groups and offsets; each topic has one queue."""
-    asked = answers.collection
-    queue = {"queue_id": 0, "min_offset": 0, "last_stored_at": None}
-    return {
-        tables.GROUPS: [
-            dict.fromkeys(tables.GROUPS.column_names) | {"broker": "broker-a", "group_name": group}
-            for group in sorted(asked.groups)
-        ],
-        tables.TOPIC_OFFSETS: [
-            {"broker": "broker-a", "topic": topic, "queues": [queue | {"max_offset": end}]}
-            for topic, end in asked.ends.items()
-        ],
-        tables.GROUP_OFFSETS: [
-            {
-                "broker": "broker-a",
-                "group_name": group,
-                "topic": topic,
-                "queues": [
-                    {
-                        "queue_id": 0,
-                        "consumer_offset": offset,
-                        "broker_offset": asked.ends[topic],
-                        "last_consumed_at": None,
-                        "pull_offset": asked.pull_offsets.get((topic, group)),
-                    }
-                ],
-            }
-            for (topic, group), offset in asked.offsets.items()
-        ],
-    }
-
-
-def client_rows(answers: Answers) -> dict[tables.Table, list[dict[str, Any]]]:
-    """The rows of connected clients, of groups without one, and of the producers that write the trace of a group."""
-    asked = answers.collection
-    clients = {"broker": "broker-a", "languages": ["JAVA"], "versions": ["5.5.0"], "client_ids": []}
-    clients |= {"connections": 1}
-    producers = [
-        {"group_name": group, "connections": 2 if group in asked.two_clients else 1}
-        for side, group in sorted(asked.connected)
-        if side == "producer"
-    ]
-    producers += [
-        {"group_name": f"_INNER_TRACE_PRODUCER-{group}", "trace_of": group, "trace_role": role}
-        for side, group in sorted(asked.tracing)
-        for role in ["PRODUCE" if side == "producer" else "CONSUME"]
-    ]
-    consumers = [
-        {
-            "group_name": group,
-            "online": True,
-            "message_model": "BROADCASTING" if group in asked.broadcasting else "CLUSTERING",
-            "connections": 2 if group in asked.two_clients else 1,
-        }
-        for group in sorted(asked.online)
-    ]
-    consumers += [{"group_name": group, "online": False} for group in sorted(set(GROUPS) - asked.online)]
-    return {
-        tables.PRODUCERS: [dict.fromkeys(tables.PRODUCERS.column_names) | clients | row for row in producers],
-        tables.CONSUMERS: [dict.fromkeys(tables.CONSUMERS.column_names) | clients | row for row in consumers],
-    }
-
-
-def tags_of(expression: str) -> tuple[str, ...]:
-    return () if expression == "*" or ">" in expression else tuple(expression.split(" || "))
-
-
 def known_subscriptions(history: History) -> list[Subscription]:
     """As of the last run: without the last collection."""
     found = []
@@ -333,9 +185,9 @@ def built(empty_lake, catalog, settings, state) -> Built:
     histories = of_hypothesis | offset_histories(BATCHES) | coverage_histories(BATCHES)
     histories |= delivery_histories(BATCHES) | broadcast_histories(BATCHES)
     histories |= subscription_histories(BATCHES) | transaction_histories()
-    complete_to = None
+    facts, complete_to = Facts(), None
     for number, story in enumerate(dealt(whole_day().rows, SEED), start=1):
-        save_facts(settings, histories, number - 1, complete_to)
+        facts.save(catalog, histories, number - 1, complete_to)
         if number == BATCHES:
             replace_records(spark, decoded_anew(of_hypothesis, number))
         rows = [row | {"change_seq": number} for row in story]
@@ -358,9 +210,8 @@ def built(empty_lake, catalog, settings, state) -> Built:
             record_gaps(spark, histories)
         inputs = build(spark, catalog, settings, state)
         assert inputs.change_seq_from == (None if number == 1 else number - 1)
-    save_facts(
-        settings, histories, BATCHES, complete_to
-    )  # asked at the watermark: it belongs to the next run
+    # Asked at the watermark: it belongs to the next run.
+    facts.save(catalog, histories, BATCHES, complete_to)
     if IS_SOAK:  # else tests/dbt/test_publication.py has it
         build(spark, catalog, settings, state)  # no hour is affected, so no row changes
     in_batches = contents(catalog)
