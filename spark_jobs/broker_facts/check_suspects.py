@@ -12,12 +12,12 @@ from pyiceberg.expressions.literals import literal
 from spark_jobs.broker_facts import store
 from spark_jobs.broker_facts.check_messages import Checked, check_messages
 from spark_jobs.broker_facts.collect import Collection
-from spark_jobs.broker_facts.fact_tables import Row
+from spark_jobs.broker_facts.fact_tables import Row, is_beyond_pulled
 from spark_jobs.broker_facts.known_facts import KnownFacts, without_prefixes
 from spark_jobs.broker_facts.message_state import FINAL
 from spark_jobs.broker_facts.suspects import Suspect, read_offset_ids, read_suspects
 from spark_jobs.lake.catalog import lake
-from spark_jobs.lake.tables import CONSUMERS, MESSAGE_CHECKS, SUBSCRIPTIONS
+from spark_jobs.lake.tables import CONSUMERS, GROUP_OFFSETS, MESSAGE_CHECKS, SUBSCRIPTIONS
 from spark_jobs.rocketmq.cluster_connections import ClusterConnections
 from spark_jobs.settings import BrokerFacts, Settings
 
@@ -49,8 +49,13 @@ def check_suspects(
         erased = is_message_erased(msg_id) or (group is not None and is_erased(group))
         return erased or checked.is_settled(topic, msg_id, group)
 
+    moved = {
+        without_prefixes(row["group_name"])
+        for row in collection.found[GROUP_OFFSETS.name].rows
+        if any(map(is_beyond_pulled, row["queues"]))
+    }
     suspects = read_suspects(
-        catalog, cluster, now, limits.checked_hours, limits.checked_messages, is_left_out
+        catalog, cluster, now, limits.checked_hours, limits.checked_messages, is_left_out, moved
     )
     if not suspects:
         return Checked([], [])

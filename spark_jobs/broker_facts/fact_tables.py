@@ -98,7 +98,7 @@ def _offsets_jumped(before: Row, after: Row, jump_messages: int) -> bool:
     return old.keys() != new.keys() or any(
         new[queue_id]["consumer_offset"] < queue["consumer_offset"]
         or _backlog(queue) - _backlog(new[queue_id]) > jump_messages
-        or _is_beyond_pulled(new[queue_id])
+        or is_beyond_pulled(new[queue_id])
         for queue_id, queue in old.items()
     )
 
@@ -108,8 +108,8 @@ def _backlog(queue: Row) -> int:
     return 0 if queue["broker_offset"] is None else queue["broker_offset"] - queue["consumer_offset"]
 
 
-def _is_beyond_pulled(queue: Row) -> bool:
-    """Whether the offset was set; false if the pull offset is unknown."""
+def is_beyond_pulled(queue: Row) -> bool:
+    """Whether the offset of a queue in a row of `group_offsets` was set; false if the pull offset is unknown."""
     return queue["pull_offset"] is not None and queue["pull_offset"] < queue["consumer_offset"]
 
 
@@ -264,7 +264,7 @@ FACT_TABLES = (
         ("broker", "group_name"),
         _consumer_rows,
         _is_consumer_gone,
-        _values(CONSUMERS, "client_ids"),
+        _values(CONSUMERS),
     ),
     FactTable(
         SUBSCRIPTIONS,

@@ -1,14 +1,15 @@
 """The messages that one collection looks up at the brokers, from the published marts; read without Spark.
 
 A suspect is a message of an expected group that `orphaned_messages` calls an orphan or that it judges soon, or one whose
-delivery `fct_deliveries` calls exhausted, or judges soon. After them come those of clients that seem to write no trace, and those
-of batches, which clients do not trace: only the broker knows whether they consumed them.
+delivery `fct_deliveries` calls exhausted, or judges soon. Then come those in the backlog of a group whose offset was set; then
+those of clients that seem to write no trace, and those of batches, which clients do not trace: only the broker knows whether they
+consumed them.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
@@ -17,8 +18,9 @@ from typing import Any
 import pyarrow as pa
 from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import NoSuchTableError
-from pyiceberg.expressions import And, EqualTo, In, Reference
+from pyiceberg.expressions import And, BooleanExpression, EqualTo, In, Reference
 from pyiceberg.expressions.literals import literal
+from pyiceberg.expressions.parser import parse
 from pyiceberg.table import Table
 
 _ORPHANS, _DELIVERIES, _SENDS = "marts.orphaned_messages", "marts.fct_deliveries", "marts.fct_sends"
@@ -53,6 +55,7 @@ def read_suspects(
     hours: int,
     most: int,
     is_left_out: Callable[[str, str, str | None], bool],
+    moved: Collection[str] = (),
 ) -> list[Suspect]:
     """The suspects to look up: orphans first, newest first, spread over topic, group and tag.
 
@@ -63,6 +66,7 @@ def read_suspects(
         hours: how far back messages are looked up.
         most: the greatest number of suspects.
         is_left_out: whether a topic, message id and group are not looked up now.
+        moved: groups whose offset was set in a queue, maybe over messages that other queues keep in the backlog.
     """
     try:
         orphans, deliveries = catalog.load_table(_ORPHANS), catalog.load_table(_DELIVERIES)
@@ -84,7 +88,15 @@ def read_suspects(
         ]
 
     found: list[Suspect] = []
+
+    def backlog_of_moved(in_hours: str) -> list[Suspect]:
+        of_groups = In(term=Reference("expected_group"), values={literal(group) for group in moved})
+        return _suspects(
+            _rows(orphans, And(parse(f"{in_hours} and cause = 'in_backlog'"), of_groups), _COLUMNS)
+        )
+
     reads: list[Callable[[str], list[Suspect]]] = [judged]
+    reads += [backlog_of_moved] if moved else []
     reads += [partial(unconsumed, which=f"cause = '{cause}'") for cause in _UNTRACED]
     for read in reads:
         left, candidates = most - len(found), list[Suspect]()
@@ -115,7 +127,7 @@ def _periods(now: datetime, hours: int) -> Iterator[tuple[datetime, datetime]]:
         end, read, step = begin, read + step, step * 2
 
 
-def _rows(mart: Table, condition: str, columns: tuple[str, ...]) -> pa.Table:
+def _rows(mart: Table, condition: str | BooleanExpression, columns: tuple[str, ...]) -> pa.Table:
     return mart.scan(condition, selected_fields=columns, limit=_MOST_ROWS).to_arrow()
 
 

@@ -187,6 +187,7 @@ class DiaryCommands:
         timer_ms: int = 0,
         batch: int = 0,
         times: int = 1,
+        queue: int | None = None,
         recall: str | None = None,
     ) -> list[str]:
         """Send one message, or a batch, with a producer whose trace is on; the message ids.
@@ -199,6 +200,7 @@ class DiaryCommands:
             timer_ms: delay by the timer; 0 for none.
             batch: send a batch of so many; 0 for a message alone.
             times: send the same object so often.
+            queue: the queue of a message alone; None: that which the client chooses.
             recall: `traced` or `untraced`: recall it at once.
         """
         import jpype
@@ -214,8 +216,10 @@ class DiaryCommands:
         ]
         if timer_ms:
             sent[0].setDelayTimeMs(timer_ms)
+        queues = sender.java.fetchPublishMessageQueues(topic) if queue is not None else []
+        chosen = [each for each in queues if each.getQueueId() == queue]
         for _ in range(times):
-            result = sender.java.send(jpype.java.util.ArrayList(sent) if batch else sent[0])
+            result = sender.java.send(jpype.java.util.ArrayList(sent) if batch else sent[0], *chosen)
         if recall:
             sender.java.recallMessage(topic, result.getRecallHandle())
         return [java_client.unique_id(each) for each in sent]

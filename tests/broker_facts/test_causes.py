@@ -31,7 +31,7 @@ OVERDUE = ("delayed", "timer", "recalled, traced", "recalled, not traced", "reca
 # Consumer groups, each of the topic of its name, as they run while the first message of their topic is consumed.
 GROUPS: dict[str, dict[str, Any]] = {
     **{name: {} for name in ("plain", "turned-off", "stopped", "jumped", "deleted", "stuck", "given-up")},
-    **{name: {} for name in ("visiting", "visiting-traced", "some-traced")},
+    **{name: {} for name in ("visiting", "visiting-traced", "some-traced", "partly-jumped")},
     "changing": {"tags": f"{WARM_UP} || a"},
     "tag-filter": {"tags": f"{WARM_UP} || a"},
     "sql-filter": {"sql": "number < 10"},
@@ -40,8 +40,18 @@ GROUPS: dict[str, dict[str, Any]] = {
     "dropping": {"drops": "dropped"},
 }
 VISITING = ["visiting", "visiting-traced"]  # they run again between two collections only
-STOPPED = ["turned-off", "stopped", "jumped", "deleted", "stuck", "given-up", "changing", *VISITING]
-QUEUES = {"some-traced": 2}  # one for each of its clients
+STOPPED = [
+    "turned-off",
+    "stopped",
+    "jumped",
+    "partly-jumped",
+    "deleted",
+    "stuck",
+    "given-up",
+    "changing",
+    *VISITING,
+]
+QUEUES = {"some-traced": 2, "partly-jumped": 2}
 # Those that start without trace: again, or beside the one that writes a trace.
 UNTRACED: dict[str, dict[str, Any]] = {
     "turned-off": {},
@@ -72,6 +82,8 @@ SENT: dict[str, tuple[str, dict[str, Any]]] = {
     "in the backlog": ("stopped", {"tag": "a"}),
     "skipped": ("jumped", {"tag": "a"}),
     "batch, skipped": ("jumped", {"tag": "a", "batch": 2}),
+    "skipped in one queue": ("partly-jumped", {"tag": "a", "queue": 0}),
+    "in the backlog of the other queue": ("partly-jumped", {"tag": "a", "queue": 1}),
     "consumed without trace between two collections": ("visiting", {"tag": "a"}),
     "batch of one between two collections": ("visiting-traced", {"tag": "a", "batch": 1}),
     "consumed, some without trace": ("some-traced", {"tag": "a"}),
@@ -99,10 +111,12 @@ EXPLAINED = {
     "consumed, some without trace": ("untraced_consumer", "inferred"),
     "of a tag of before": ("filter_unknown", "unknown"),
     "in the backlog": ("in_backlog", "proven"),
+    "in the backlog of the other queue": ("in_backlog", "proven"),
 }
 LOST = {
     "skipped": ("skipped", "proven"),
     "batch, skipped": ("skipped", "proven"),
+    "skipped in one queue": ("skipped", "proven"),
     "dropped by the program": ("passed_untraced", "proven"),
     "dead letter": ("dead_letter", "proven"),
 }
@@ -201,8 +215,9 @@ def traffic(java, broker: Sandbox, warehouse: Warehouse) -> dict[str, str]:
         java("start_group", group=group, topic=group, **given)
     cases = {}
     for topic in GROUPS:
-        cases |= dict.fromkeys(java("write", topic=topic, tag=WARM_UP), WARM_UP)
-    clients = {group: given.get("clients", 1) for group, given in GROUPS.items()}
+        for queue in range(QUEUES.get(topic, 1)):
+            cases |= dict.fromkeys(java("write", topic=topic, tag=WARM_UP, queue=queue), WARM_UP)
+    clients = {group: QUEUES.get(group, given.get("clients", 1)) for group, given in GROUPS.items()}
     java("wait_until_consumed", pairs=list(clients.items()))
     warehouse.record()
     for case in OVERDUE:
@@ -219,7 +234,7 @@ def traffic(java, broker: Sandbox, warehouse: Warehouse) -> dict[str, str]:
     for case, (topic, message) in SENT.items():
         if case in OVERDUE:
             continue
-        for _ in range(4 if topic in QUEUES else 1):
+        for _ in range(4 if topic == "some-traced" else 1):
             cases |= dict.fromkeys(java("write", topic=topic, **message), case)
     # Each group goes on with its work: what it did not consume before this was not in its way.
     for topic in GROUPS.keys() - {*STOPPED, *QUEUES, "retrying"}:
@@ -239,7 +254,8 @@ def traffic(java, broker: Sandbox, warehouse: Warehouse) -> dict[str, str]:
     java("stop_groups", groups=VISITING)
     java("flush")
     warehouse.record()
-    java("set_offset", group="jumped", topic="jumped", broker=broker.broker_name, offset=4)
+    for group, offset in (("jumped", 4), ("partly-jumped", 2)):
+        java("set_offset", group=group, topic=group, broker=broker.broker_name, offset=offset)
     java("delete_group", group="deleted", address=broker.broker_address)
     warehouse.record()
     return cases

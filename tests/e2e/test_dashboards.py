@@ -118,7 +118,8 @@ def superset(settings) -> Iterator[Running]:
     # No dataset has this column.
     nothing = {"name": "team-nothing", "may_query": False, "only": {"nothing": ["x"]}}
     with pytest.MonkeyPatch.context() as patch:
-        planned = [*roles.read_roles(), team, nothing]
+        crew = {"name": "team-crew", "may_query": False, "only": {"team": ["crew"]}}
+        planned = [*roles.read_roles(), team, crew, nothing]
         patch.setattr("deploy.dashboards.service.read_roles", lambda: planned)
         with running(settings) as found:
             yield found
@@ -137,21 +138,26 @@ def api(superset) -> Api:
         ("viewer", "viewer"),
         ("analyst", "analyst"),
         ("bound", "team-other"),
+        ("crew", "team-crew"),
         ("blind", "team-nothing"),
     ):
         found.add_user(name, role, PASSWORD)
     return found
 
 
-def page_of(browser: Browser, superset: Running, user: str, password: str) -> Page:
-    page = browser.new_context(base_url=superset.url, viewport={"width": 1440, "height": 1000}).new_page()
-    log_in(page, user, password)
-    return page
+@contextmanager
+def page_of(browser: Browser, superset: Running, user: str, password: str) -> Iterator[Page]:
+    """A page of a user who has logged in. What is left open at the end would go on to load charts."""
+    with browser.new_context(base_url=superset.url, viewport={"width": 1440, "height": 1000}) as context:
+        page = context.new_page()
+        log_in(page, user, password)
+        yield page
 
 
 @pytest.fixture(scope="module")
-def page(superset, browser) -> Page:
-    return page_of(browser, superset, "admin", superset.password)
+def page(superset, browser) -> Iterator[Page]:
+    with page_of(browser, superset, "admin", superset.password) as found:
+        yield found
 
 
 def charts_of(dashboard: Dashboard) -> dict[str, str]:
@@ -319,15 +325,16 @@ def test_signed_out_shows_nothing(superset, browser):
 
 @pytest.mark.parametrize("user", ["viewer", "analyst", "bound"])
 def test_the_login_leads_to_the_overview(superset, api, browser, user):
-    page = page_of(browser, superset, user, PASSWORD)
-    expect(page.get_by_text(DASHBOARDS["overview"].dashboard_title).first).to_be_visible(timeout=60_000)
-    assert page.goto("/").url == f"{superset.url}/superset/dashboard/{DASHBOARDS['overview'].slug}/"
+    with page_of(browser, superset, user, PASSWORD) as page:
+        expect(page.get_by_text(DASHBOARDS["overview"].dashboard_title).first).to_be_visible(timeout=60_000)
+        assert page.goto("/").url == f"{superset.url}/superset/dashboard/{DASHBOARDS['overview'].slug}/"
 
 
 def test_who_may_not_see_the_overview_gets_the_start_page_of_superset(superset, api, browser):
-    page = browser.new_context(base_url=superset.url).new_page()
-    submit(page, "blind", PASSWORD)
-    page.wait_for_url("**/superset/welcome/", wait_until="commit", timeout=120_000)
+    with browser.new_context(base_url=superset.url) as context:
+        page = context.new_page()
+        submit(page, "blind", PASSWORD)
+        page.wait_for_url("**/superset/welcome/", wait_until="commit", timeout=120_000)
 
 
 def test_filters_apply_to_the_charts_that_the_notes_say(api):
@@ -343,12 +350,12 @@ def test_a_viewer_sees_dashboards_and_no_sql_lab(superset, api, browser):
     assert viewer.rows("send_latency", "sends")
     body = {"database_id": 1, "sql": "select 1", "runAsync": False}
     assert viewer.client.post("/api/v1/sqllab/execute/", json=body).status_code == 403
-    page = page_of(browser, superset, "viewer", PASSWORD)
-    open_dashboard(page, "overview")
-    assert shown(page, "Attempt success")
-    page.goto("/sqllab/")
-    assert "SQL Editor" not in page.content()
-    expect(page.locator(".ace_editor")).to_have_count(0)
+    with page_of(browser, superset, "viewer", PASSWORD) as page:
+        open_dashboard(page, "overview")
+        assert shown(page, "Attempt success")
+        page.goto("/sqllab/")
+        assert "SQL Editor" not in page.content()
+        expect(page.locator(".ace_editor")).to_have_count(0)
 
 
 def test_an_analyst_reads_the_file_in_sql_lab_and_nothing_else(superset, api):
@@ -360,6 +367,23 @@ def test_an_analyst_reads_the_file_in_sql_lab_and_nothing_else(superset, api):
         answer = analyst.sql(statement)
         assert answer.status_code >= 400, (statement, answer.text)
         assert "root:" not in answer.text, statement
+
+
+def test_a_role_is_bound_to_a_team_which_the_datasets_calculate(settings, superset, api):
+    """Of the sends that is the team of the topic, of the consumers that of the group."""
+    crew = Api(superset.url, "crew", PASSWORD)
+    assert crew.rows("send_latency", "sends") == crew.rows("retries", "retries") == []
+    owns = [
+        "update marts.dim_topics set team = 'crew' where topic = 'payments'",
+        "update marts.dim_consumer_groups set team = 'crew' where consumer_group = 'invoice-service'",
+    ]
+    with changed(settings, *owns):
+        for dataset, metric, column, value in (
+            ("send_latency", "sends", "topic", "payments"),
+            ("retries", "retries", "consumer_group", "invoice-service"),
+        ):
+            wanted = [{"col": column, "op": "IN", "val": [value]}]
+            assert crew.rows(dataset, metric) == api.rows(dataset, metric, wanted) != []
 
 
 def test_a_bound_role_sees_the_rows_of_its_cluster(settings, superset, api):

@@ -163,7 +163,7 @@ CAUSES_BY_LOOK_UP = {
         clients=(2, 1),
         tracing=(True, True),
     ),
-    "consumed_all_clients_trace_since": LookedUp(
+    "consumed_the_client_traces_now": LookedUp(
         *(None, _check("consumed", stored_at=ASKED_AGAIN), OVERDUE, PASSED_PROVEN),
         **_DROPPED,
         clients=(2, 1),
@@ -172,6 +172,12 @@ CAUSES_BY_LOOK_UP = {
     "consumed_trace_on_later": LookedUp(
         *(None, _check("consumed", stored_at=PUBLISHED["before_both"]), OVERDUE, PASSED),
         **_DROPPED,
+        tracing=(False, True),
+    ),
+    "consumed_the_client_came_back": LookedUp(
+        *(None, _check("consumed", stored_at=PUBLISHED["before_both"]), OVERDUE, PASSED),
+        **_DROPPED,
+        online=(False, True),
         tracing=(False, True),
     ),
     "lost_trace": LookedUp(

@@ -263,6 +263,13 @@ def _look_up(
             return "filter_unknown"
         if valid and not is_wanted and message["tags"] is not None:
             return "filtered"
+        if any(
+            (s.topic, s.group) == (message["topic"], group)
+            and message["published_at"] < s.start <= at
+            and not _is_wanted(message, [s])
+            for s in cluster.subscriptions
+        ):
+            return "filter_unknown"
         if is_in_queue:
             return "passed"
         return (
@@ -307,20 +314,25 @@ def _attempts(attempted: Rows, topic: str, group: str | None) -> list[datetime]:
 def _is_skipped(cluster: Cluster, message: Record, group: str | None, attempted: Rows, check: Check) -> bool:
     """Whether the offset was set over the message: no consumer was connected, and none was given the message."""
     jumped = _jumped_offline(cluster, check)
-    if jumped is None:
+    if jumped is None or check.queue_offset is None:
         return False
-    pulled = next(
-        (
-            c.pull_offsets[each]
-            for c in cluster.collections
-            for each in c.pull_offsets
-            if c.at == jumped and (name(each[0]), name(each[1])) == (check.topic, check.group)
-        ),
-        None,
-    )
-    if pulled is not None and check.queue_offset is not None:
-        return pulled <= check.queue_offset
+    pulled = {
+        c.at: pull_offset
+        for c in cluster.collections
+        for each, pull_offset in c.pull_offsets.items()
+        if (name(each[0]), name(each[1])) == (check.topic, check.group)
+    }
+    offsets = _offsets(cluster, check)
     traced = _attempts(attempted, check.topic, group)
+    if any(at in pulled for at, _ in offsets):
+        if pulled.get(jumped, check.queue_offset + 1) > check.queue_offset:
+            return False
+        moved_beyond_pulled = [
+            at
+            for n, (at, offset) in enumerate(offsets)
+            if n and at in pulled and offset > pulled[at] and offset > max(o for _, o in offsets[:n])
+        ]
+        return len(moved_beyond_pulled) == 1 or (bool(traced) and max(traced) >= message["published_at"])
     is_of_batch = message["batch_size"] > 1 or bool(check.is_of_batch)
     return bool(traced) and min(traced) <= message["published_at"] <= max(traced) and not is_of_batch
 
@@ -334,20 +346,19 @@ def _tracing_clients(cluster: Cluster, check: Check, at: datetime) -> str | None
         for c, end in zip(cluster.collections, ends, strict=True)
         if c.at <= at and (end is None or end > start)
     ]
-    periods: list[
-        list[int]
-    ] = []  # of the same consumers: how many, then how many trace producers at each collection
-    before = None
+    # Of the same consumers: how many, and at each collection whether one had a trace producer.
+    periods: list[tuple[tuple[int, bool], list[bool]]] = []
     for c in seen:
-        same = (check.group in c.online, check.group in c.two_clients, check.group in c.broadcasting)
-        if same[0]:
-            if same != before:
-                periods.append([1 + same[1]])
-            periods[-1].append(int(("consumer", check.group) in c.tracing))
-        before = same
-    if periods and all(len(set(tracing)) == 1 and min(tracing) >= count for count, *tracing in periods):
+        count = 0 if check.group not in c.online else 2 if check.group in c.two_clients else 1
+        consumers = (count, count > 0 and check.group in c.broadcasting)
+        if not periods or periods[-1][0] != consumers:
+            periods.append((consumers, []))
+        periods[-1][1].append(("consumer", check.group) in c.tracing)
+    counts = [(count, tracing) for (count, _), tracing in periods]
+    if len(counts) == 1 and counts[0][0] == 1 and all(counts[0][1]):
         return "all"
-    return "some" if any(0 < max(tracing) < count for count, *tracing in periods) else None
+    is_known = any(any(tracing) for _, tracing in counts)
+    return "some" if is_known and any(count > any(tracing) for count, tracing in counts) else None
 
 
 def _jumped_offline(cluster: Cluster, check: Check) -> datetime | None:

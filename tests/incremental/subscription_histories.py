@@ -133,6 +133,12 @@ SUBSCRIBED = {
         offsets=(10, 20),
         checks=(None, Check("orders", "for_20_hours", "stock", "filtered", queue_offset=7)),
     ),
+    "look_up_consumed_after_it_changed": Subscribed(
+        {"for_20_hours": ("stock", "filter_unknown")},
+        subscribed=("*", "a"),
+        offsets=(10, 20),
+        checks=(None, Check("orders", "for_20_hours", "stock", "consumed", queue_offset=7)),
+    ),
     "look_up_filtered_before": _looked_up((None, "filtered"), NOBODY, NOBODY),
     "look_up_broadcasting": _looked_up((None, "broadcasting"), NOBODY, NOBODY),
     "look_up_consumed_of_another_tag": _looked_up(

@@ -138,7 +138,7 @@ checks as (
       known.checked_at <=> known_before.checked_at
       and known.state <=> known_before.state
       and known.is_passed <=> known_before.is_passed
-      and known.is_skipped <=> known_before.is_skipped
+      and known.skip_evidence <=> known_before.skip_evidence
     )
 ),
 

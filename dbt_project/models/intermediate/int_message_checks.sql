@@ -67,14 +67,17 @@ in_order as (
   from offsets
 ),
 
--- If groups or topics of several namespaces have these names, it is not known which offsets count.
+-- If groups or topics of several namespaces have these names, it is not known which offsets count. Consumers that pop, as those
+-- of gRPC do, move the offset beyond the pull offset again and again.
 passed as (
   select
     cluster,
     topic,
     msg_id,
     consumer_group,
-    max_by(consumer_offset, valid_from) > max(queue_offset) as is_passed
+    max_by(consumer_offset, valid_from) > max(queue_offset) as is_passed,
+    max(pull_offset) is not null as is_pull_offset_known,
+    count_if(consumer_offset > pull_offset and consumer_offset > highest_before) as moved_beyond_pulled
   from in_order
   group by cluster, topic, msg_id, consumer_group
   having count(distinct group_name, topic_name) = 1
@@ -88,7 +91,7 @@ skipped as (
     jumps.topic,
     jumps.msg_id,
     jumps.consumer_group,
-    bool_or(jumps.pull_offset > jumps.queue_offset) as is_pulled
+    max(jumps.pull_offset) <= max(jumps.queue_offset) as is_not_pulled
   from in_order as jumps
   inner join {{ ref('stg_consumers') }} as consumers
     on
@@ -113,8 +116,8 @@ skipped as (
   group by jumps.cluster, jumps.topic, jumps.msg_id, jumps.consumer_group
 ),
 
--- The periods from the storage of the message until the look-up with the same number of consumers of the group, and how many
--- trace producers they had: at most, and throughout.
+-- The periods from the storage of the message until the look-up with the same consumers of the group, and how many trace
+-- producers they had: at most, and throughout.
 connected as (
   select
     newest.cluster,
@@ -122,6 +125,7 @@ connected as (
     newest.msg_id,
     newest.consumer_group,
     consumers.valid_from,
+    bool_or(consumers.is_online) as is_online,
     max(consumers.connections) as consumers,
     max(producers.connections) as most_tracing,
     max(
@@ -142,7 +146,6 @@ connected as (
       newest.cluster = consumers.cluster
       and newest.broker = consumers.broker
       and newest.consumer_group = {{ without_prefixes('consumers.group_name') }}
-      and consumers.is_online
       and newest.checked_at >= consumers.valid_from
       and (consumers.valid_to is null or newest.traced_from < consumers.valid_to)
   left join {{ ref('stg_producers') }} as producers
@@ -164,8 +167,8 @@ tracing as (
     msg_id,
     consumer_group,
     case
-      when bool_and(coalesce(tracing_throughout >= consumers, false)) then 'all'
-      when bool_or(most_tracing < consumers) then 'some'
+      when count(*) = 1 and max(tracing_throughout) >= max(consumers) and bool_and(is_online) then 'all'
+      when max(most_tracing) > 0 and bool_or(is_online and coalesce(most_tracing, 0) < consumers) then 'some'
     end as tracing_clients
   from connected
   group by cluster, topic, msg_id, consumer_group
@@ -183,8 +186,12 @@ select
   newest.is_of_batch,
   newest.due_at,
   coalesce(passed.is_passed, false) as is_passed,
-  passed.msg_id is not null and skipped.msg_id is not null as is_skipped,
-  skipped.is_pulled,
+  case
+    when passed.msg_id is null or skipped.msg_id is null then null
+    when skipped.is_not_pulled and passed.moved_beyond_pulled = 1 then 'not_pulled'
+    when skipped.is_not_pulled then 'not_pulled_moved_again'
+    when not passed.is_pull_offset_known then 'pull_offset_unknown'
+  end as skip_evidence,
   tracing.tracing_clients
 from newest
 left join passed

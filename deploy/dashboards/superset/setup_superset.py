@@ -6,6 +6,7 @@ imported), and `roles`, as `deploy.dashboards.service` writes it.
 
 import json
 import sys
+from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
@@ -170,23 +171,27 @@ def _roles(security_manager: Any, roles: list[dict]) -> None:
                     security_manager.add_permission_view_menu("database_access", database.perm)
                 )
         for column, values in planned["only"].items():
-            tables = [d for d in datasets if column in {c.column_name for c in d.columns}]
             listed = ", ".join("'" + value.replace("'", "''") + "'" for value in values)
-            if tables:
+            tables = defaultdict(list)  # by what the column is, which a dataset may calculate
+            for dataset in datasets:
+                for found in dataset.columns:
+                    if found.column_name == column:
+                        tables[found.expression or column].append(dataset)
+            for number, (expression, of_expression) in enumerate(tables.items(), start=1):
                 db.session.add(
                     RowLevelSecurityFilter(
-                        name=f"{planned['name']}: {column}",
+                        name=f"{planned['name']}: {column} {number}",
                         description=f"rows of {column} {', '.join(values)}",
                         filter_type=RowLevelSecurityFilterType.REGULAR.value,
                         group_key=f"{planned['name']}-{column}",
-                        clause=f"{column} in ({listed})",
+                        clause=f"{expression} in ({listed})",
                         roles=[role],
-                        tables=tables,
+                        tables=of_expression,
                     )
                 )
             # A dataset without the column would show the rows of all.
             for dataset in datasets:
-                if dataset not in tables:
+                if not any(dataset in each for each in tables.values()):
                     role.permissions = [p for p in role.permissions if p.view_menu.name != dataset.perm]
     db.session.commit()
 

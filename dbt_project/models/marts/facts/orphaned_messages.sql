@@ -122,6 +122,33 @@ by_subscription as (
     unconsumed.cluster, unconsumed.topic, unconsumed.msg_id, unconsumed.expected_group, subscriptions.consumer_group
 ),
 
+-- Messages that a later subscription of the group, seen until their look-up, does not include, or may not: the group may have
+-- had it when it reached them.
+excluded_since as (
+  select distinct
+    unconsumed.cluster,
+    unconsumed.topic,
+    unconsumed.msg_id,
+    unconsumed.expected_group
+  from unconsumed
+  inner join {{ ref('int_message_checks') }} as checks
+    on
+      unconsumed.cluster = checks.cluster
+      and unconsumed.topic = checks.topic
+      and unconsumed.msg_id = checks.msg_id
+      and unconsumed.expected_group = checks.consumer_group
+  inner join {{ ref('int_subscriptions') }} as subscriptions
+    on
+      unconsumed.cluster = subscriptions.cluster
+      and unconsumed.topic = subscriptions.topic
+      and unconsumed.expected_group = subscriptions.consumer_group
+      and unconsumed.published_at < subscriptions.subscribed_from
+      and checks.checked_at >= subscriptions.subscribed_from
+  where
+    subscriptions.tag_filter != 'all'
+    and not (subscriptions.tag_filter = 'tags' and coalesce(array_contains(subscriptions.tags, unconsumed.tags), false))
+),
+
 -- Messages that no group is expected to consume, of a group that reads the topic without a trace: by its subscription, or by a
 -- look-up.
 untraced as (
@@ -180,14 +207,15 @@ known as (
     unconsumed.in_flight + unconsumed.not_returned > 0 as is_begun,
     checks.checked_at,
     checks.tracing_clients,
-    -- A broker that does not know whether a consumer was given the message: consumers that write a trace would have traced it.
-    checks.is_skipped
-    and coalesce(
-      not checks.is_pulled,
-      progress.first_attempt_at <= unconsumed.published_at
-      and progress.last_attempt_at >= unconsumed.published_at
-      and not (unconsumed.batch_size > 1 or coalesce(checks.is_of_batch, false))
-    ) as is_skipped,
+    -- Where the broker does not say it: a group that traces now would have traced the message.
+    case checks.skip_evidence
+      when 'not_pulled' then true
+      when 'not_pulled_moved_again' then progress.last_attempt_at >= unconsumed.published_at
+      when 'pull_offset_unknown'
+        then
+          unconsumed.published_at between progress.first_attempt_at and progress.last_attempt_at
+          and not (unconsumed.batch_size > 1 or coalesce(checks.is_of_batch, false))
+    end as is_skipped,
     unconsumed.batch_size > 1 or coalesce(checks.is_of_batch, false) as is_of_batch,
     case when checks.state = 'not_delivered' then checks.due_at end as broker_due_at,
     checks.checked_at + {{ limit(['max_delay', 'grace']) }} as retried_to,
@@ -220,6 +248,8 @@ known as (
         checks.state in ('consumed', 'consumed_or_filtered', 'not_consumed', 'offline')
         and by_subscription.verdict in ('filtered', 'filter_unknown')
         then by_subscription.verdict
+      when checks.state in ('consumed', 'consumed_or_filtered', 'not_consumed', 'offline') and excluded_since.msg_id is not null
+        then 'filter_unknown'
       when checks.state in ('not_consumed', 'offline') then 'passed'
       when checks.state = 'consumed_or_filtered' and not by_subscription.verdict <=> 'wanted' then 'filter_unknown'
       when checks.state in ('consumed', 'consumed_or_filtered') then 'consumed'
@@ -243,6 +273,12 @@ known as (
       and unconsumed.topic = by_subscription.topic
       and unconsumed.msg_id = by_subscription.msg_id
       and unconsumed.expected_group = by_subscription.expected_group
+  left join excluded_since
+    on
+      unconsumed.cluster = excluded_since.cluster
+      and unconsumed.topic = excluded_since.topic
+      and unconsumed.msg_id = excluded_since.msg_id
+      and unconsumed.expected_group = excluded_since.expected_group
   left join {{ ref('int_group_progress') }} as progress
     on
       unconsumed.cluster = progress.cluster
