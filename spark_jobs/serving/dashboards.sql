@@ -39,9 +39,18 @@ create or replace macro runbook_link(runbook) as
     runbook
   );
 
--- The team of a consumer group, or else of the topic: the seed `owners`. Pass NULL for what a row has not.
+-- The team of a consumer group, or else of the topic: the seed `owners`. Pass NULL for what a row has not. The subqueries rename
+-- their columns: in a condition or a grouping, DuckDB takes an argument such as `cluster` for the column of this name in them.
 create or replace macro team_of(of_cluster, of_topic, of_group) as
   coalesce(
-    (select any_value(team) from marts.dim_consumer_groups where cluster = of_cluster and consumer_group = of_group),
-    (select any_value(team) from marts.dim_topics where cluster = of_cluster and topic = of_topic)
+    (
+      select any_value(team)
+      from (select cluster as own_cluster, consumer_group as own_group, team from marts.dim_consumer_groups) as groups
+      where own_cluster = of_cluster and own_group = of_group
+    ),
+    (
+      select any_value(team)
+      from (select cluster as own_cluster, topic as own_topic, team from marts.dim_topics) as topics
+      where own_cluster = of_cluster and own_topic = of_topic
+    )
   );

@@ -48,6 +48,7 @@ _COLOURS = """canvas => {
   return found.size;
 }"""
 
+TIMEOUT_MS = 120_000  # of the browser: other tests may keep the machine busy
 # Whether columns of a table are cut.
 _IS_CUT = """holder => [...holder.querySelectorAll('div')].some(
   each => each.clientWidth > 100 && each.scrollWidth > each.clientWidth + 1 && getComputedStyle(each).overflowX !== 'visible'
@@ -149,6 +150,7 @@ def api(superset) -> Api:
 def page_of(browser: Browser, superset: Running, user: str, password: str) -> Iterator[Page]:
     """A page of a user who has logged in. What is left open at the end would go on to load charts."""
     with browser.new_context(base_url=superset.url, viewport={"width": 1440, "height": 1000}) as context:
+        context.set_default_timeout(TIMEOUT_MS)
         page = context.new_page()
         log_in(page, user, password)
         yield page
@@ -184,23 +186,23 @@ def test_every_chart_is_painted_and_shows_the_data_of_the_file(settings, superse
     dashboard = DASHBOARDS[name]
     page.goto(f"/superset/dashboard/{dashboard.slug}/")
     charts = charts_of(dashboard)
-    page.locator(f'[data-test-chart-name="{next(iter(charts))}"]').first.wait_for(timeout=60_000)
+    page.locator(f'[data-test-chart-name="{next(iter(charts))}"]').first.wait_for(timeout=TIMEOUT_MS)
     notes = " ".join(page.locator(".dashboard-markdown").all_inner_texts())
     for title, chart in charts.items():
         holder = page.locator(f'[data-test-chart-name="{title}"]').first
         holder.scroll_into_view_if_needed()
-        expect(holder.locator(".loading")).to_have_count(0, timeout=30_000)
+        expect(holder.locator(".loading")).to_have_count(0, timeout=TIMEOUT_MS)
         if chart in MAY_BE_EMPTY:
             drawn = holder.locator("tbody tr, canvas").or_(holder.get_by_text("No results"))
-            expect(drawn.first).to_be_visible(timeout=30_000)
+            expect(drawn.first).to_be_visible(timeout=TIMEOUT_MS)
             assert f"{title}: {CHARTS[chart].description.partition(EMPTY)[2]}" in notes
         elif CHARTS[chart].viz_type == "table":
-            expect(holder.locator("tbody tr").first).to_be_visible(timeout=30_000)
+            expect(holder.locator("tbody tr").first).to_be_visible(timeout=TIMEOUT_MS)
             assert not holder.evaluate(_IS_CUT), f"{title}: columns are cut"
         elif CHARTS[chart].viz_type == "big_number_total":
-            expect(holder.locator(".header-line")).to_have_text(_NUMBER, timeout=30_000)
+            expect(holder.locator(".header-line")).to_have_text(_NUMBER, timeout=TIMEOUT_MS)
         else:
-            expect(holder.locator("canvas").first).to_be_visible(timeout=30_000)
+            expect(holder.locator("canvas").first).to_be_visible(timeout=TIMEOUT_MS)
             assert holder.locator("canvas").first.evaluate(_COLOURS) > 3, f"{title}: nothing is drawn"
     assert len(seen["data"]) >= len(charts)
     assert {response.status for response in seen["data"]} == {200}
@@ -277,7 +279,7 @@ def expected(settings: Settings, query: str, form: str, where: str = "true") -> 
 def shown(page: Page, title: str) -> str:
     value = page.locator(f'[data-test-chart-name="{title}"] .header-line')
     value.scroll_into_view_if_needed()
-    expect(value).to_have_text(_NUMBER, timeout=30_000)
+    expect(value).to_have_text(_NUMBER, timeout=TIMEOUT_MS)
     return value.inner_text()
 
 
@@ -305,7 +307,7 @@ def test_headlines_equal_the_marts_also_with_a_filter_and_after_a_publication(se
         for _, title, query, form, _ in of_dashboard:
             filtered = expected(settings, query, form, f"topic = '{topic}'")
             expect(page.locator(f'[data-test-chart-name="{title}"] .header-line')).to_have_text(
-                filtered, timeout=30_000
+                filtered, timeout=TIMEOUT_MS
             )
         with changed(settings, *(change for *_, change in of_dashboard)):
             open_dashboard(page, name)
@@ -326,7 +328,9 @@ def test_signed_out_shows_nothing(superset, browser):
 @pytest.mark.parametrize("user", ["viewer", "analyst", "bound"])
 def test_the_login_leads_to_the_overview(superset, api, browser, user):
     with page_of(browser, superset, user, PASSWORD) as page:
-        expect(page.get_by_text(DASHBOARDS["overview"].dashboard_title).first).to_be_visible(timeout=60_000)
+        expect(page.get_by_text(DASHBOARDS["overview"].dashboard_title).first).to_be_visible(
+            timeout=TIMEOUT_MS
+        )
         assert page.goto("/").url == f"{superset.url}/superset/dashboard/{DASHBOARDS['overview'].slug}/"
 
 
@@ -334,7 +338,7 @@ def test_who_may_not_see_the_overview_gets_the_start_page_of_superset(superset, 
     with browser.new_context(base_url=superset.url) as context:
         page = context.new_page()
         submit(page, "blind", PASSWORD)
-        page.wait_for_url("**/superset/welcome/", wait_until="commit", timeout=120_000)
+        page.wait_for_url("**/superset/welcome/", wait_until="commit", timeout=TIMEOUT_MS)
 
 
 def test_filters_apply_to_the_charts_that_the_notes_say(api):
