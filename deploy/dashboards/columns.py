@@ -58,7 +58,7 @@ OF_THE_FILE = {
         ),
     ),
     ("marts", "send_latency_distribution"): Described(
-        "Sends by range of durations; computed from the histograms of send_latency.",
+        "Sends by bucket of the histograms of send_latency, with the range of durations that the bucket belongs to.",
         (
             Column("cluster", "VARCHAR", "RocketMQ cluster"),
             Column("topic", "VARCHAR", "topic"),
