@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from deploy.dashboards.lint import create_tables
 from spark_jobs.serving.build import FUNCTIONS, PACKED_HISTOGRAMS
 
 # The longest duration of 63 bits, in ms, is in bucket 7295.
@@ -97,3 +98,23 @@ def test_a_packed_histogram_has_the_entries_of_its_map(connection, histogram):
     literal = "map {" + ", ".join(f"{key}: {value}::bigint" for key, value in histogram.items()) + "}"
     found = connection.execute(f"select histogram_map(pack_histogram({literal}))").fetchone()[0]
     assert found == histogram
+
+
+def test_the_distribution_of_send_durations_has_each_bucket_in_its_range():
+    cases = {bucket: bucket + 1 for bucket in range(2688)}  # up to 2^27 ms, 37 hours
+    expected: Counter[str] = Counter()
+    for bucket, count in cases.items():
+        expected[f"{2 ** math.floor(math.log2(max(midpoint(bucket), 1))):>8} ms"] += count
+    with duckdb.connect() as reader:
+        create_tables(reader)
+        reader.execute(
+            """
+            insert into marts.send_latency by name select 'c' as cluster, pack_histogram(map_from_entries(
+              list_zip(?::integer[], ?::bigint[]))) as histogram
+            """,
+            [list(cases), list(cases.values())],
+        )
+        found = reader.execute(
+            "select duration, sum(cases)::bigint from marts.send_latency_distribution group by duration"
+        ).fetchall()
+    assert dict(found) == expected
