@@ -15,6 +15,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from deploy.secret_file import secret
+from spark_jobs.lake.deployment import airflow_connection
 from spark_jobs.process.home import keep_private
 from spark_jobs.settings import PROJECT, Settings
 
@@ -39,7 +40,7 @@ def airflow_environment(settings: Settings) -> dict[str, str]:
         "AIRFLOW__LOGGING__FILE_TASK_HANDLER_NEW_FOLDER_PERMISSIONS": "0o700",
         "AIRFLOW__LOGGING__FILE_TASK_HANDLER_NEW_FILE_PERMISSIONS": "0o600",
         "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
-        "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": settings.spark_master}),
+        "AIRFLOW_CONN_SPARK_DEFAULT": airflow_connection(settings),
         "TRACE_HOME": str(settings.home),
         "TRACE_CLUSTERS": json.dumps([cluster.model_dump() for cluster in settings.clusters]),
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",

@@ -43,6 +43,7 @@ _NAMES = {
 _SETS = {
     jars.SPARK: "Jars of the Spark jobs",
     jars.LINEAGE: "Jars of lineage",
+    jars.S3: "Jars of S3, fetched where the warehouse is there",
     PROJECT / "sandbox" / "ivy.xml": "Jars of the sandbox: demo, tests and benchmarks",
 }
 
@@ -133,7 +134,9 @@ def render() -> str:
     else:
         sections.append(PAGE.read_text().partition(f"## {DASHBOARDS_TITLE}\n")[2].partition("\n## ")[0])
         sections[-1] = f"## {DASHBOARDS_TITLE}\n{sections[-1]}"
-    sections += [_section(title, java_packages(ivy)) for ivy, title in _SETS.items()]
+    for ivy, title in _SETS.items():
+        jars.fetch(ivy)  # `make setup` fetches those of S3 only where the settings ask for them
+        sections.append(_section(title, java_packages(ivy)))
     return HEAD + "\n".join(sections)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from spark_jobs.lake.submit_conf import submit_conf
+from spark_jobs.lake.deployment import submit_conf
 from spark_jobs.settings import PROJECT, Settings
 
 

@@ -28,6 +28,7 @@ TRACE_TOPIC = "RMQ_SYS_TRACE_TOPIC"
 CLUSTER = "sandbox"
 START_SECONDS = 90.0
 
+LOOPBACK = "127.0.0.1"
 BROKER_CONF = Path(__file__).with_name("broker.conf")
 
 
@@ -41,8 +42,9 @@ class Sandbox:
         join: another sandbox's `namesrv`: only a broker, which registers there.
         extra_broker_conf: settings that override `BROKER_CONF`; a change takes effect at the next start.
         java_options: further options of both JVMs.
-        namesrv: the nameserver's "127.0.0.1:port".
-        broker_address: the broker's "127.0.0.1:port".
+        host: the address that both bind and register.
+        namesrv: the nameserver's "host:port".
+        broker_address: the broker's "host:port".
         nameserver: its process; of a sandbox that joins another one it is never started.
         broker: its process.
     """
@@ -52,11 +54,12 @@ class Sandbox:
     join: str | None = None
     extra_broker_conf: dict[str, str] = field(default_factory=dict)
     java_options: Sequence[str] = ()
+    host: str = LOOPBACK
 
     def __post_init__(self) -> None:
         self._ports = ports_of(self.folder)
-        self.namesrv = self.join or f"127.0.0.1:{self._ports.namesrv}"
-        self.broker_address = f"127.0.0.1:{self._ports.broker}"
+        self.namesrv = self.join or f"{self.host}:{self._ports.namesrv}"
+        self.broker_address = f"{self.host}:{self._ports.broker}"
         self.nameserver = Server("namesrv", self.folder, self._namesrv_command, lambda: True, START_SECONDS)
         self.broker = Server("broker", self.folder, self._broker_command, self._registered, START_SECONDS)
 
@@ -116,7 +119,7 @@ class Sandbox:
     def _namesrv_command(self) -> list[str]:
         conf = {
             "listenPort": str(self._ports.namesrv),
-            "bindAddress": "127.0.0.1",
+            "bindAddress": self.host,
             "rocketmqHome": str(self.folder),
             "kvConfigPath": str(self.folder / "namesrv" / "kvConfig.json"),
             "configStorePath": str(self.folder / "namesrv" / "namesrv.properties"),
@@ -135,6 +138,7 @@ class Sandbox:
             "listenPort": str(self._ports.broker),
             "storePathRootDir": str(self.folder / "store"),
             "storePathCommitLog": str(self.folder / "store" / "commitlog"),
+            **dict.fromkeys(("brokerIP1", "brokerIP2", "bindAddress"), self.host),
             **self.extra_broker_conf,
         }
         file = _write_conf(self.folder / "broker.conf", conf, BROKER_CONF.read_text())
@@ -158,6 +162,7 @@ def rocketmq(
     join: str | None = None,
     extra_broker_conf: Mapping[str, str] | None = None,
     java_options: Sequence[str] = (),
+    host: str = LOOPBACK,
     stop_in_order: bool = True,
 ) -> Iterator[Sandbox]:
     """Run a nameserver and a broker within the block.
@@ -168,6 +173,7 @@ def rocketmq(
         join: another sandbox's `namesrv`: start only a broker, which registers there.
         extra_broker_conf: settings that override `BROKER_CONF`.
         java_options: further options of both JVMs, such as the system properties `tls.*`.
+        host: the address that both bind and register.
         stop_in_order: stop them with SIGTERM; killing them saves 8 to 14 s.
 
     Raises:
@@ -178,7 +184,7 @@ def rocketmq(
     try:
         with locked(folder / "lock", "sandbox"):
             end_left_over(folder)  # first, as they would still hold the ports
-            sandbox = Sandbox(folder, broker_name, join, dict(extra_broker_conf or {}), java_options)
+            sandbox = Sandbox(folder, broker_name, join, dict(extra_broker_conf or {}), java_options, host)
             try:
                 sandbox.start()
                 yield sandbox

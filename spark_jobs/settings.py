@@ -17,8 +17,6 @@ from typing import Any, Literal
 
 from pydantic import (
     AwareDatetime,
-    BaseModel,
-    ConfigDict,
     Field,
     SecretStr,
     ValidationInfo,
@@ -34,7 +32,9 @@ from pydantic_settings import (
 
 from spark_jobs import settings_error
 from spark_jobs.rocketmq.namespace import with_namespace
+from spark_jobs.settings_deployment import Catalog, Spark, Warehouse, contradiction
 from spark_jobs.settings_error import SettingsError
+from spark_jobs.settings_section import Section
 
 PROJECT = Path(__file__).resolve().parent.parent
 DEFAULT_TRACE_TOPIC = "RMQ_SYS_TRACE_TOPIC"
@@ -42,12 +42,7 @@ CATALOG = "lake"  # name of the Iceberg catalog
 TRACE_URL_NAMES = ("cluster", "topic", "msg_id", "key", "published_ms")  # placeholders of lookup.trace_url
 
 
-class _Section(BaseModel):
-    # An input that is refused may hold a secret.
-    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
-
-
-class ClusterTls(_Section):
+class ClusterTls(Section):
     """How to speak TLS with a cluster; the files must be on the driver and on every executor."""
 
     ca_file: str | None = Field(default=None, description="PEM authorities to trust; unset: the system's")
@@ -56,7 +51,7 @@ class ClusterTls(_Section):
     verify: bool = Field(default=True, description="check the server's certificate")
 
 
-class Cluster(_Section):
+class Cluster(Section):
     """One RocketMQ cluster and the trace topics to read from it."""
 
     name: str = Field(pattern=r"^[A-Za-z0-9_.-]+$")
@@ -106,42 +101,7 @@ class Cluster(_Section):
         return value
 
 
-class Catalog(_Section):
-    """Where the Iceberg catalog `lake` and its files are. Unset: SQLite and files below `home`."""
-
-    type: Literal["jdbc", "rest"] = "jdbc"
-    uri: str | None = Field(default=None, description="jdbc:… or http(s)://…, without credentials")
-    warehouse: str | None = Field(default=None, description="file://…, s3://…")
-    credentials_env: str | None = Field(
-        default=None,
-        description="prefix of the variables <prefix>_USER and <prefix>_PASSWORD of a jdbc catalog's database",
-    )
-    lock_seconds: int = Field(
-        default=60, ge=1, description="how long to wait while another process holds the SQLite file"
-    )
-    lake_id: str | None = Field(
-        default=None,
-        description="id of the lake that the catalog must hold; unset: the one recorded in `home` on first use",
-    )
-
-    def credentials(self) -> tuple[str, str] | None:
-        """User and password of the catalog's database, read from the environment now; None where it has none.
-
-        Raises:
-            SettingsError: a variable is not set.
-        """
-        if not self.credentials_env:
-            return None
-        names = f"{self.credentials_env}_USER", f"{self.credentials_env}_PASSWORD"
-        if missing := [name for name in names if not os.environ.get(name)]:
-            raise SettingsError(
-                f"set {' and '.join(missing)} in the environment: catalog.credentials_env names them"
-            )
-        user, password = (os.environ[name] for name in names)
-        return user, password
-
-
-class Extract(_Section):
+class Extract(Section):
     """Bounds of one extraction."""
 
     margin_seconds: int = Field(
@@ -155,7 +115,7 @@ class Extract(_Section):
     max_inflated_bytes: int = Field(default=32 * 1024 * 1024, ge=1)
 
 
-class BrokerFacts(_Section):
+class BrokerFacts(Section):
     """The requests to the brokers with each extraction (docs/broker_facts.md), and their limits."""
 
     enabled: bool = Field(default=True, description="false: the brokers are asked nothing")
@@ -191,14 +151,14 @@ class BrokerFacts(_Section):
     )
 
 
-class Lineage(_Section):
+class Lineage(Section):
     """Where OpenLineage events of Airflow and Spark go; a sink that is away fails no task."""
 
     url: str | None = Field(default=None, description="such as http://10.0.0.9:5000; unset: no events")
     timeout_seconds: int = Field(default=2, ge=1, description="how long one event may take")
 
 
-class Limits(_Section):
+class Limits(Section):
     """The limits that the models' definitions name (docs/definitions.md)."""
 
     grace_seconds: int = Field(default=15 * 60, ge=0)
@@ -223,7 +183,7 @@ Severity = Literal["critical", "warning", "info"]
 Route = Literal["pipeline", "messaging"]
 
 
-class Checks(_Section):
+class Checks(Section):
     """When a check fails: the limits that docs/checks.md names."""
 
     integrity_days: int = Field(
@@ -273,7 +233,7 @@ class Checks(_Section):
     off: list[str] = Field(default=[], description="checks that are not made")
 
 
-class Schedules(_Section):
+class Schedules(Section):
     """When the DAGs run: cron expressions, UTC."""
 
     ingest: str = Field(
@@ -295,7 +255,7 @@ class Schedules(_Section):
         return value
 
 
-class MaintenanceWindow(_Section):
+class MaintenanceWindow(Section):
     """A time in which alerts that open are held back; what still stands at its end goes out then."""
 
     start: AwareDatetime
@@ -314,7 +274,7 @@ def _runbooks() -> str:
     return f"{pages}/runbooks" if pages else "docs/runbooks"
 
 
-class Alerts(_Section):
+class Alerts(Section):
     """Whom to tell. With no address alerts stand in `lake.ops.alerts` and in the log."""
 
     interval_seconds: int = Field(
@@ -349,7 +309,7 @@ class Alerts(_Section):
         return bool(self.alertmanager or self.apprise.get(route))
 
 
-class Serving(_Section):
+class Serving(Section):
     """The DuckDB file below `home`/serving that each publication writes."""
 
     copied_rows: int = Field(
@@ -362,7 +322,7 @@ class Serving(_Section):
     )
 
 
-class Lookup(_Section):
+class Lookup(Section):
     """The look-up of a message: `make message`, and the page in Airflow."""
 
     trace_url: str | None = Field(
@@ -388,7 +348,7 @@ class Lookup(_Section):
         return value
 
 
-class TablePolicy(_Section):
+class TablePolicy(Section):
     """What maintenance does to the tables that a pattern names; for each table the first row that matches counts."""
 
     tables: str = Field(description="names without the catalog, `*` for any text")
@@ -461,6 +421,8 @@ class Settings(BaseSettings):
     environment: str = "local"
     clusters: list[Cluster] = []
     catalog: Catalog = Catalog()
+    warehouse: Warehouse = Warehouse()
+    spark: Spark = Spark()
     extract: Extract = Extract()
     broker_facts: BrokerFacts = BrokerFacts()
     limits: Limits = Field(default=Limits(), validate_default=True)
@@ -473,9 +435,6 @@ class Settings(BaseSettings):
     maintenance: tuple[TablePolicy, ...] = Field(
         default=TABLE_POLICIES, description="rows given here stand before these"
     )
-    spark_master: str = "local[2]"
-    spark_driver_memory: str = "2g"
-    spark_conf: dict[str, str] = {}
 
     def __init__(self, **given: Any):
         try:
@@ -504,6 +463,12 @@ class Settings(BaseSettings):
     def _then_the_defaults(cls, value: tuple[TablePolicy, ...]) -> tuple[TablePolicy, ...]:
         return value if value[-len(TABLE_POLICIES) :] == TABLE_POLICIES else (*value, *TABLE_POLICIES)
 
+    @model_validator(mode="after")
+    def _deployment_is_possible(self) -> Settings:
+        if found := contradiction(self.catalog, self.warehouse, self.spark):
+            raise ValueError(found)
+        return self
+
     @classmethod
     def settings_customise_sources(
         cls,
@@ -521,17 +486,17 @@ class Settings(BaseSettings):
 
     @cached_property
     def catalog_uri(self) -> str:
-        """The catalog's address as Spark's Iceberg catalog takes it."""
+        """The catalog's address, with `jdbc:` where it is a database."""
         return self.catalog.uri or f"jdbc:sqlite:{self.home / 'catalog.db'}"
 
     @cached_property
-    def warehouse(self) -> str:
+    def warehouse_uri(self) -> str:
         """The location of the tables, without a slash at its end.
 
         Of a folder it is `file:/…`, as Hadoop writes paths: with `file:///…` a table's location and its files would have
         different prefixes, and Iceberg's `rewrite_table_path` could not move it. Iceberg unquotes nothing in it.
         """
-        return self.catalog.warehouse or f"file:{self.home / 'warehouse'}"
+        return self.warehouse.uri or f"file:{self.home / 'warehouse'}"
 
     def table_policy(self, table: str) -> TablePolicy:
         """What maintenance does to a table, by its name without the catalog."""

@@ -67,7 +67,7 @@ def problem(detail: Any, model: type[BaseModel]) -> str:
         case "missing":
             return f"key {key} is missing"
         case "value_error":
-            return f"{key}: {detail['ctx']['error']}"
+            return f"{key}: {detail['ctx']['error']}" if key else str(detail["ctx"]["error"])
     text = detail["msg"][:1].lower() + detail["msg"][1:]
     if detail["type"].endswith("_type"):
         text += f" (the value is of type {type(detail['input']).__name__})"
@@ -92,7 +92,8 @@ def check_variables(model: type[BaseModel]) -> None:
     """Raise SettingsError for a variable that means a setting and names none: `TRACE_LIMTS__GRACE_SECONDS`.
 
     pydantic-settings reads the variables of the fields that it knows and sees no others. Other programs' variables may
-    begin with `TRACE_` as well: only what contains `__`, or is very close to a setting's name, is refused.
+    begin with `TRACE_` as well: only what contains `__`, or is very close to a setting's name, is refused. That includes
+    names with one underscore between section and key, such as `TRACE_SPARK_MASTER`.
     """
     fields = list(model.model_fields)
     for name in os.environ:
@@ -100,13 +101,27 @@ def check_variables(model: type[BaseModel]) -> None:
             continue
         first, _, below = name[len(PREFIX) :].lower().partition(DELIMITER)
         near = difflib.get_close_matches(first, fields, 1, 0.6 if below else _TYPO)
-        if first in fields or not (below or near):
+        meant = None if below else _with_one_underscore(first, model)
+        if first in fields or not (below or near or meant):
             continue
         hint = f"the sections are {', '.join(fields)}"
-        if near:
+        if meant:
+            hint = f"did you mean {PREFIX}{meant.upper()}?"
+        elif near:
             right = f"{near[0]}{DELIMITER}{below}" if below else near[0]
             hint = f"did you mean {PREFIX}{right.upper()}?"
         raise SettingsError(f"environment variable {name}: unknown setting {first}: {hint}")
+
+
+def _with_one_underscore(name: str, model: type[BaseModel]) -> str | None:
+    """The setting `section__key` that `section_key` probably means."""
+    for section, field in model.model_fields.items():
+        table = field.annotation
+        if name.startswith(f"{section}_") and isinstance(table, type) and issubclass(table, BaseModel):
+            key = name.removeprefix(f"{section}_")
+            if near := difflib.get_close_matches(key, table.model_fields, 1, _TYPO):
+                return f"{section}{DELIMITER}{near[0]}"
+    return None
 
 
 def _source(loc: _Key, given: Mapping[str, Any], file: str | None) -> str:

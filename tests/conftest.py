@@ -15,13 +15,14 @@ from spark_jobs.lake import tables
 from spark_jobs.lake.catalog import lake as lake_of
 from spark_jobs.lake.session import session
 from spark_jobs.settings import Settings
+from spark_jobs.settings_deployment import Spark
 from tests import lakes
 from tests.planning import QUICK
 
 
 @pytest.fixture(scope="session")
 def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
-    return Settings(home=Path(tmp_path_factory.mktemp("trace_home")), spark_conf=QUICK)
+    return Settings(home=Path(tmp_path_factory.mktemp("trace_home")), spark=Spark(conf=QUICK))
 
 
 @pytest.fixture(scope="session")
@@ -79,6 +80,7 @@ LONGEST = (
     "faults/jobs",
     "dbt",
     "incremental",
+    "cluster",
     "lake",
     "maintenance",
     "faults/client",

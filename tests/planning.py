@@ -50,7 +50,7 @@ def as_the_jobs(spark: SparkSession) -> Iterator[None]:
 def run_jobs_on(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     """From now on the `main` of a job that the test calls has these settings.
 
-    Without their `spark_conf` it would give the session of all tests the plans of the jobs.
+    Without their `spark.conf` it would give the session of all tests the plans of the jobs.
     """
     monkeypatch.setenv("TRACE_HOME", str(settings.home))
-    monkeypatch.setenv("TRACE_SPARK_CONF", json.dumps(settings.spark_conf))
+    monkeypatch.setenv("TRACE_SPARK__CONF", json.dumps(settings.spark.conf))

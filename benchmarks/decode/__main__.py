@@ -22,6 +22,7 @@ from benchmarks import targets
 from benchmarks.decode import bodies, duck, memory, python_udf
 from spark_jobs.lake.session import session
 from spark_jobs.settings import Settings, load_settings
+from spark_jobs.settings_deployment import Spark
 from spark_jobs.trace.decode import decode
 
 BODIES, THREADS, WARM_UP, ROUNDS = 102_000, 2, 4, 5
@@ -40,7 +41,7 @@ def main() -> int:
             f"{records:,} records of {len(bodies.MIX)} layouts in {BODIES:,} bodies, {size / 1e6:.0f} MB; "
             f"{bodies.BAD_SHARE:.0%} of the records are bad"
         )
-        settings = Settings(home=folder, spark_master=f"local[{THREADS}]")
+        settings = Settings(home=folder, spark=Spark(master=f"local[{THREADS}]"))
         times = _race(session("bench decode", settings), folder / "bodies", records)
         heap = memory.peaks(folder / "bodies")
     _show(times, records)

@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from spark_jobs.lake.session import session
 from spark_jobs.settings import Settings
+from spark_jobs.settings_deployment import Spark
 from spark_jobs.trace.decode import decode
 
 HEAP_MB, TIMES = 512, 8
@@ -58,7 +59,7 @@ def main() -> None:
     folder = Path(sys.argv[1])
     conf = {"spark.sql.files.maxPartitionBytes": "32m"}
     settings = Settings(
-        home=folder.parent, spark_master="local[2]", spark_driver_memory=f"{HEAP_MB}m", spark_conf=conf
+        home=folder.parent, spark=Spark(master="local[2]", driver_memory=f"{HEAP_MB}m", conf=conf)
     )
     spark = session("decode memory", settings)
     once = spark.read.parquet(str(folder))

@@ -24,6 +24,7 @@ from spark_jobs.lake.jars import cache_folder
 from spark_jobs.lake.session import session
 from spark_jobs.mart_build.inputs import DBT_PROJECT
 from spark_jobs.settings import Settings
+from spark_jobs.settings_deployment import Spark
 from spark_jobs.trace import layouts
 
 MANY, FEW = 20_000_000, 2_000_000
@@ -49,7 +50,7 @@ def built(console: Console) -> dict[int, Settings]:
 
 
 def _built(home: Path, records: int, console: Console) -> Settings:
-    settings = Settings(home=home, spark_master="local[2]", spark_driver_memory=_HEAP)
+    settings = Settings(home=home, spark=Spark(master="local[2]", driver_memory=_HEAP))
     has_traffic, has_marts = home / "traffic", home / f"marts-{_digest(_MODELS)}"
     if os.environ.get("TRACE_BENCH_REBUILD") or not has_traffic.exists():
         shutil.rmtree(home, ignore_errors=True)

@@ -26,6 +26,7 @@ from spark_jobs.mart_build.inputs import DBT_PROJECT
 from spark_jobs.serving import files
 from spark_jobs.serving.build import build
 from spark_jobs.settings import Settings
+from spark_jobs.settings_deployment import Spark
 
 ROUNDS = 7
 DAYS = 365
@@ -45,7 +46,7 @@ State = dict[str, int]
 def ratio(home: Path, console: Console) -> float:
     """The seconds of a build beside a year over those beside a day, medians."""
     with tempfile.TemporaryDirectory(prefix="year-", dir=home) as scratch:
-        settings = Settings(home=Path(scratch), spark_master="local[2]")
+        settings = Settings(home=Path(scratch), spark=Spark(master="local[2]"))
         spark = session("bench year", settings)
         try:
             return _race(spark, settings, _states(spark, settings, console), console)

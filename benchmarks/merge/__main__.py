@@ -28,6 +28,7 @@ from spark_jobs.lake import publish, tables
 from spark_jobs.lake.offsets import CommittedOffsets, rows_in
 from spark_jobs.lake.session import session
 from spark_jobs.settings import Settings, load_settings
+from spark_jobs.settings_deployment import Spark
 from spark_jobs.trace.merge import merge, rows_of
 
 ROUNDS = 5
@@ -40,7 +41,7 @@ def main() -> int:
     home = load_settings().home / "bench"
     home.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="merge-", dir=home) as scratch:
-        settings = Settings(home=Path(scratch), spark_master="local[2]")
+        settings = Settings(home=Path(scratch), spark=Spark(master="local[2]"))
         spark = session("bench merge", settings)
         begin = time.perf_counter()
         made = history.build(spark, settings)

@@ -36,6 +36,7 @@ from spark_jobs.mart_build.build import build_and_publish
 from spark_jobs.mart_build.dbt import Build
 from spark_jobs.mart_build.inputs import Inputs, Published
 from spark_jobs.settings import PROJECT, Settings, load_settings
+from spark_jobs.settings_deployment import Spark
 
 ROUNDS = 5
 MANY, FEW = f"{history.DAYS} M records of history", "1 M"
@@ -56,7 +57,7 @@ def main() -> int:
     home = load_settings().home / "bench"
     home.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="models-", dir=home) as scratch:
-        settings = Settings(home=Path(scratch), spark_master="local[2]")
+        settings = Settings(home=Path(scratch), spark=Spark(master="local[2]"))
         spark = session("bench models", settings)
         states = _histories(spark, settings)
         costs = _race(spark, settings, states)
@@ -147,7 +148,7 @@ def _as_a_process(settings: Settings) -> float:
     """The seconds of one `python -m spark_jobs.jobs.marts` over the batch, JVM start included."""
     environment = os.environ | {
         "TRACE_HOME": str(settings.home),
-        "TRACE_SPARK_MASTER": "local[2]",
+        "TRACE_SPARK__MASTER": "local[2]",
         "PYTHONPATH": str(PROJECT),
     }
     begin = time.perf_counter()

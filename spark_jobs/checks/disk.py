@@ -53,7 +53,7 @@ class Disk:
 def disks(settings: Settings) -> list[Disk]:
     """The file systems of `TRACE_HOME`, a local warehouse and temporary files, each once."""
     folders = [("home", "TRACE_HOME", settings.home)]
-    warehouse = urlsplit(settings.warehouse)
+    warehouse = urlsplit(settings.warehouse_uri)
     if warehouse.scheme in ("", "file"):
         folders.append(("warehouse", "the warehouse", Path(unquote(warehouse.path))))
     # Not `tempfile.gettempdir()`: it writes a file, and raises on a full disk.

@@ -17,8 +17,18 @@ from spark_jobs.ingest import progress
 from spark_jobs.ingest.plan import Plan
 from spark_jobs.ingest.source_options import datasource_options
 from spark_jobs.ingest.step import Gap
-from spark_jobs.lake import publish
-from spark_jobs.lake.offsets import OFFSETS, RUN_ID, Queue, Range, rows_in, to_json
+from spark_jobs.lake import publish, rebase
+from spark_jobs.lake.offsets import (
+    EXTRACTED,
+    OFFSETS,
+    RUN_ID,
+    CommittedOffsets,
+    Queue,
+    Range,
+    from_json,
+    rows_in,
+    to_json,
+)
 from spark_jobs.lake.tables import INGEST_GAPS, RAW
 from spark_jobs.rocketmq.errors import QueueLocation
 from spark_jobs.settings import Cluster, Settings
@@ -78,23 +88,35 @@ class Written:
         return sum(each.size for each in self.queues.values())
 
 
-def write(spark: SparkSession, rows: DataFrame, plan: Plan, run_id: str, base: int | None) -> Written:
-    """Publish the rows together with the committed offsets of the plan, which was made from snapshot `base`.
+def write(spark: SparkSession, rows: DataFrame, plan: Plan, run_id: str, before: CommittedOffsets) -> Written:
+    """Publish the rows together with the committed offsets of the plan, which differ from those `before`.
+
+    An extraction of another cluster that publishes first does no harm: see `rebase`.
 
     Raises:
-        publish.PublishConflictError: another extraction published first.
+        publish.PublishConflictError: another extraction of the cluster, or an erasure, published first.
         publish.AuditError: the branch does not contain exactly the planned offsets.
         PySparkException, Py4JJavaError: a range could not be read; see `unreadable`.
     """
-    properties = {OFFSETS: to_json(plan.positions), RUN_ID: run_id}
-    with publish.write_audit_publish(spark, RAW, "extract", base) as branch:
+    changed = {queue: new for queue, new in plan.positions.items() if before.positions.get(queue) != new}
+    (cluster,) = {queue.cluster for queue in changed}
+
+    def properties(main: dict[str, str]) -> dict[str, str]:
+        positions = from_json(main.get(OFFSETS, "{}")) | changed
+        return {OFFSETS: to_json(positions), RUN_ID: run_id, EXTRACTED: cluster}
+
+    def is_of_another_cluster(commit: dict[str, str]) -> bool:
+        return commit.get(EXTRACTED, cluster) != cluster
+
+    with publish.branch(spark, RAW, "extract", before.head) as branch:
         started = time.monotonic()
         with progress.of(spark, sum(each.end - each.start for each in plan.ranges)):
-            publish.append(rows, RAW, branch, properties)
+            publish.append(rows, RAW, branch, properties({OFFSETS: to_json(before.positions)}))
         seconds = time.monotonic() - started
         written = _audit(spark, branch, plan)
         if plan.gaps:
             _record_gaps(spark, plan.gaps, plan.planned_at, run_id)
+        rebase.publish_appended(spark, RAW, branch, before.head, properties, is_of_another_cluster)
     return Written(written, seconds)
 
 

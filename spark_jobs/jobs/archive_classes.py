@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 from spark_jobs.lake import class_archive, jars
-from spark_jobs.lake.submit_conf import submit_conf
+from spark_jobs.lake.deployment import submit_conf
 from spark_jobs.settings import PROJECT, Limits, Settings, load_settings
 
 

@@ -68,7 +68,7 @@ def extract(
         # Read after the committed offsets: an erasure that publishes in between makes this publication fail and retry.
         rows = without_erased(rows, rules_of(settings, cluster.name))
         try:
-            return todo, raw.write(spark, rows, todo, run_id, before.head)
+            return todo, raw.write(spark, rows, todo, run_id, before)
         except (PySparkException, Py4JJavaError) as error:
             found = raw.unreadable(error, todo)
             if found is None:

@@ -11,8 +11,9 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 
-from spark_jobs.lake import damaged_files
+from spark_jobs.lake import damaged_files, unreachable
 from spark_jobs.lake.damaged_files import DamagedTableError
+from spark_jobs.lake.deployment import ClusterError
 from spark_jobs.lake.identity import WrongLakeError
 from spark_jobs.process import interrupts, jvm
 from spark_jobs.process.home import keep_private
@@ -28,7 +29,7 @@ _OUT_OF_MEMORY = (
     "INVALID_DRIVER_MEMORY",  # too little to start with
 )
 _DISCONNECTED = ("Py4JNetworkError", "ConnectionRefusedError", "ConnectionResetError", "JvmDiedError")
-_COMPLETE = (WrongLakeError, DamagedTableError)
+_COMPLETE = (WrongLakeError, DamagedTableError, ClusterError)
 _NOT_STARTED = "JAVA_GATEWAY_EXITED"
 _RETRY = "Nothing that was published is lost: run the job again"
 # Connections to a JVM that dies break before its process has ended.
@@ -111,10 +112,10 @@ def describe(error: Exception) -> str | None:
         )
     if any(sign in chain for sign in _FULL):
         return (
-            f"No space left on device, of the warehouse {settings.warehouse}, the catalog "
+            f"No space left on device, of the warehouse {settings.warehouse_uri}, the catalog "
             f"{settings.catalog_uri} or Spark's temporary files. Nothing was lost: make room and run the job again"
         )
-    return damaged_files.describe(chain)
+    return unreachable.describe(chain, settings) or damaged_files.describe(chain)
 
 
 def _chain(error: BaseException | None) -> str:
@@ -142,7 +143,7 @@ def _dead_jvm(chain: str) -> str:
     if code == -signal.SIGKILL:
         how = (
             "was killed (SIGKILL): by a user, or by the kernel because the machine had no memory left (see `dmesg`). "
-            "In that case stop another process, or lower spark_driver_memory (TRACE_SPARK_DRIVER_MEMORY)"
+            "In that case stop another process, or lower spark.driver_memory (TRACE_SPARK__DRIVER_MEMORY)"
         )
     elif code is not None and code < 0:
         how = f"was ended by signal {signal.Signals(-code).name}"
@@ -153,8 +154,8 @@ def _dead_jvm(chain: str) -> str:
 
 def _out_of_memory() -> str:
     return (
-        f"the Spark JVM of this job ran out of memory ({Settings().spark_driver_memory}): raise spark_driver_memory "
-        f"(TRACE_SPARK_DRIVER_MEMORY=4g). {_RETRY}"
+        f"the Spark JVM of this job ran out of memory ({Settings().spark.driver_memory}): raise spark.driver_memory "
+        f"(TRACE_SPARK__DRIVER_MEMORY=4g). {_RETRY}"
     )
 
 

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import os
+from functools import cache
+
 import pyiceberg.table
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.catalog.sql import IcebergTables, SqlCatalog
 from pyiceberg.exceptions import CommitFailedException, NoSuchTableError, ValidationException
 from pyiceberg.exceptions import ValidationError as InvalidMetadataError
 from pyiceberg.table.snapshots import Operation, ancestors_of
-from sqlalchemy import make_url
-from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_random
+from sqlalchemy.exc import IntegrityError, ProgrammingError
+from tenacity import (
+    Retrying,
+    retry,
+    retry_if_exception,
+    retry_if_exception_type,
+    stop_after_attempt,
+    wait_random,
+)
 
-from spark_jobs.lake import identity
+from spark_jobs.lake import deployment, identity
 from spark_jobs.lake.damaged_files import DamagedTableError, damaged_file
 from spark_jobs.lake.tables import Table
 from spark_jobs.settings import CATALOG, Settings
@@ -22,22 +32,36 @@ PROPERTY_PREFIX = "trace."  # the prefix of this project's snapshot properties
 def lake(settings: Settings) -> Catalog:
     """The catalog that the Spark sessions call `lake`.
 
+    A process has one object per server, and so one pool of connections; the file of SQLite is opened each time, as it may
+    have been replaced.
+
     Raises:
+        SettingsError: its credentials are not in the environment.
         WrongLakeError: it is not the lake that the settings mean.
     """
-    kind = {"jdbc": "sql", "rest": "rest"}[settings.catalog.type]
-    uri = settings.catalog_uri.removeprefix("jdbc:")
-    if uri.startswith("sqlite:") and not uri.startswith("sqlite:///"):
-        uri = f"sqlite:///{uri.removeprefix('sqlite:')}?timeout={settings.catalog.lock_seconds}"
-    elif kind == "sql" and (credentials := settings.catalog.credentials()):
-        # SQLAlchemy's default driver for Postgres is not the installed one.
-        url = make_url(uri.replace("postgresql:", "postgresql+psycopg2:", 1))
-        user, password = credentials
-        uri = url.set(username=user, password=password).render_as_string(hide_password=False)
-    which = {"type": "rest"} if kind == "rest" else {"py-catalog-impl": f"{__name__}.{SqlLake.__name__}"}
-    catalog = load_catalog(CATALOG, **which, uri=uri, warehouse=settings.warehouse)
+    properties = deployment.pyiceberg_properties(settings)
+    if settings.catalog.kind == "sqlite":
+        catalog = _open("sqlite", tuple(properties.items()), os.getpid())
+    else:
+        catalog = _opened(settings.catalog.kind, tuple(properties.items()), os.getpid())
     identity.verify(settings, catalog)
     return catalog
+
+
+# Two first jobs on an empty database both create pyiceberg's tables, and one of them fails.
+@retry(
+    retry=retry_if_exception_type((IntegrityError, ProgrammingError)),
+    stop=stop_after_attempt(5),
+    wait=wait_random(0.1, 1),
+    reraise=True,
+)
+def _open(kind: str, properties: tuple[tuple[str, str], ...], process_id: int) -> Catalog:
+    which = {"type": "rest"} if kind == "rest" else {"py-catalog-impl": f"{__name__}.{SqlLake.__name__}"}
+    return load_catalog(CATALOG, **which, **dict(properties))
+
+
+# A connection does not survive a fork, so a child process opens its own.
+_opened = cache(_open)
 
 
 class SqlLake(SqlCatalog):

@@ -21,7 +21,6 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
-from urllib.parse import urlsplit
 
 from pyiceberg.catalog import Catalog
 from pyiceberg.catalog.sql import IcebergNamespaceProperties, IcebergTables, SqlCatalog
@@ -31,6 +30,7 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from spark_jobs.lake import lake_format
+from spark_jobs.lake.deployment import catalog_address
 from spark_jobs.settings import CATALOG, Settings
 
 NAMESPACE = "ops"
@@ -67,18 +67,18 @@ def verify(settings: Settings, catalog: Catalog) -> None:
         WrongLakeError: they do not match; the message says what to do.
         NewerLakeError: a newer version wrote the lake.
     """
-    catalog_key = (settings.catalog.type, settings.catalog_uri, settings.catalog.lake_id)
-    key = (str(settings.home), settings.warehouse, *catalog_key)
+    catalog_key = (settings.catalog.kind, settings.catalog_uri, settings.catalog.lake_id)
+    key = (str(settings.home), settings.warehouse_uri, *catalog_key)
     if key in _verified:
         return
-    if isinstance(catalog, SqlCatalog) and (warehouse := local_path(settings.warehouse)):
+    if isinstance(catalog, SqlCatalog) and (warehouse := local_path(settings.warehouse_uri)):
         _compare_locations(settings, catalog, os.path.realpath(warehouse))
     found = identity(catalog)
     if found is not None:
         _compare(settings, found)
     elif expected := _expected_id(settings):
         raise WrongLakeError(
-            f"the catalog {_address(settings)} contains no lake, but lake {expected} is expected there. Set "
+            f"the catalog {catalog_address(settings)} contains no lake, but lake {expected} is expected there. Set "
             "TRACE_CATALOG__URI to the catalog of that lake. To start a new lake instead, use another TRACE_HOME, or "
             f"remove {settings.home / RECORD} and the setting catalog.lake_id. {_HOW}"
         )
@@ -96,7 +96,7 @@ def claim(settings: Settings, catalog: Catalog) -> None:
         catalog: a catalog that `verify` accepted.
     """
     if identity(catalog) is None:
-        _insert(catalog, Identity(uuid.uuid4().hex, _address(settings), _warehouse(settings)))
+        _insert(catalog, Identity(uuid.uuid4().hex, catalog_address(settings), _warehouse(settings)))
     verify(settings, catalog)
 
 
@@ -133,7 +133,7 @@ def _compare(settings: Settings, found: Identity) -> None:
     expected = _expected_id(settings)
     if expected not in (None, found.id):
         raise WrongLakeError(
-            f"the catalog {_address(settings)} contains lake {found.id}, but lake {expected} is expected there "
+            f"the catalog {catalog_address(settings)} contains lake {found.id}, but lake {expected} is expected there "
             f"({'setting catalog.lake_id' if settings.catalog.lake_id else settings.home / RECORD}). Set "
             "TRACE_CATALOG__URI to the catalog of that lake, or use another TRACE_HOME for this one. " + _HOW
         )
@@ -142,9 +142,9 @@ def _compare(settings: Settings, found: Identity) -> None:
             f"lake {found.id} belongs to the warehouse {found.warehouse}, but the settings name {_warehouse(settings)}. "
             f"{_advice(settings, found.warehouse)} {_HOW}"
         )
-    if not _same(found.catalog, _address(settings)) and not _is_confirmed(settings, found):
+    if not _same(found.catalog, catalog_address(settings)) and not _is_confirmed(settings, found):
         raise WrongLakeError(
-            f"the catalog {_address(settings)} is a copy of {found.catalog}, or its address has changed. In a copy the "
+            f"the catalog {catalog_address(settings)} is a copy of {found.catalog}, or its address has changed. In a copy the "
             f"jobs would change and delete the files of the original. {_advice(settings, found.catalog, found.id)} {_HOW}"
         )
 
@@ -154,7 +154,7 @@ def _compare_locations(settings: Settings, catalog: SqlCatalog, warehouse: str) 
         path = local_path(location)
         if path is None or not f"{os.path.realpath(path)}/".startswith(f"{warehouse.rstrip('/')}/"):
             raise WrongLakeError(
-                f"{name} is at {location}, outside of the configured warehouse {settings.warehouse}: this is a copy of "
+                f"{name} is at {location}, outside of the configured warehouse {settings.warehouse_uri}: this is a copy of "
                 "another lake, or a lake that was moved. In a copy the jobs would change and delete the files of the "
                 f"original. {_advice(settings, location)} {_HOW}"
             )
@@ -206,22 +206,12 @@ def local_path(location: str) -> str | None:
 
 
 def _is_file(settings: Settings) -> bool:
-    return settings.catalog_uri.startswith("jdbc:sqlite:")
-
-
-def _address(settings: Settings) -> str:
-    """The catalog's address without user, password and parameters."""
-    uri = settings.catalog_uri
-    if _is_file(settings):
-        return uri.partition("?")[0]
-    prefix = "jdbc:" if uri.startswith("jdbc:") else ""
-    parts = urlsplit(uri.removeprefix("jdbc:"))
-    return f"{prefix}{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}".rstrip("/")
+    return settings.catalog.kind == "sqlite"
 
 
 def _warehouse(settings: Settings) -> str:
     """The configured warehouse; empty for a REST catalog that has its own."""
-    return settings.warehouse if settings.catalog.type == "jdbc" else settings.catalog.warehouse or ""
+    return settings.catalog.warehouse or "" if settings.catalog.kind == "rest" else settings.warehouse_uri
 
 
 def _same(one: str, other: str) -> bool:
@@ -246,7 +236,7 @@ def _is_confirmed(settings: Settings, found: Identity) -> bool:
         return False
     recorded = _recorded(settings)
     return settings.catalog.lake_id == found.id or (
-        recorded is not None and recorded.catalog == _address(settings)
+        recorded is not None and recorded.catalog == catalog_address(settings)
     )
 
 
@@ -267,7 +257,7 @@ def _recorded(settings: Settings) -> Identity | None:
 
 
 def _record(settings: Settings, found: Identity) -> None:
-    new = Identity(found.id, _address(settings), found.warehouse)
+    new = Identity(found.id, catalog_address(settings), found.warehouse)
     if _is_file(settings) or _recorded(settings) == new:
         return
     settings.home.mkdir(parents=True, exist_ok=True)
@@ -283,7 +273,7 @@ def _advice(settings: Settings, before: str, lake_id: str = "") -> str:
     path = local_path(before.removeprefix("jdbc:sqlite:"))
     if path is None:
         if not lake_id:
-            return "Set TRACE_CATALOG__WAREHOUSE to the first one: the tables stay where they were created."
+            return "Set TRACE_WAREHOUSE__URI to the first one: the tables stay where they were created."
         return f"If it is not a copy, confirm that once with TRACE_CATALOG__LAKE_ID={lake_id}."
     if os.path.exists(path):
         return "Use the original's TRACE_HOME, and remove the copy."

@@ -2,9 +2,9 @@
 
 An `ivy.xml` defines a set of jars; `ivy.sha256` beside it has their SHA-256 checksums, which are verified after the
 download. The name of a set's folder contains a hash of `ivy.xml`, so a changed version gets a new folder, and checkouts
-with the same `ivy.xml` share one. `python -m spark_jobs.lake.jars [IVY_FILE ...]` fetches the sets of production and the
-given ones; jobs only read the folders. With `--write-checksums`, to be used after a change of an `ivy.xml`, it writes the
-checksums instead of verifying them.
+with the same `ivy.xml` share one. `python -m spark_jobs.lake.jars [IVY_FILE ...]` fetches the sets of production, that of
+S3 only where the settings have a warehouse there, and the given ones; jobs only read the folders. With
+`--write-checksums`, to be used after a change of an `ivy.xml`, it writes the checksums instead of verifying them.
 
 Downloads trust the certificates of Java's trust store. On Debian that contains the system's certificates; elsewhere, behind
 a company's CA, name a store: `JAVA_TOOL_OPTIONS=-Djavax.net.ssl.trustStore=/path/to/cacerts`.
@@ -26,10 +26,16 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 
-from spark_jobs.settings import PROJECT
+from spark_jobs.settings import PROJECT, load_settings
+from spark_jobs.settings_error import SettingsError
 
 SPARK = PROJECT / "spark_jobs" / "ivy.xml"
 LINEAGE = PROJECT / "spark_jobs" / "lineage" / "ivy.xml"
+S3 = PROJECT / "spark_jobs" / "s3" / "ivy.xml"  # fetched where the settings have a warehouse on S3
+
+
+class MissingJarsError(SettingsError):
+    """A set of jars that the settings ask for was not downloaded; the message names the command that does it."""
 
 
 def spark_home() -> Path:
@@ -75,11 +81,13 @@ def jars(ivy_file: Path) -> list[Path]:
     """The jars of a set, sorted by name.
 
     Raises:
-        FileNotFoundError: the set was not downloaded yet.
+        MissingJarsError: the set was not downloaded yet.
     """
     found = sorted(folder(ivy_file).glob("*.jar"))
     if not found:
-        raise FileNotFoundError(f"no jars in {folder(ivy_file)}: run `make setup`")
+        raise MissingJarsError(
+            f"the jars of {_name(ivy_file)} are not in {folder(ivy_file)}: run `make setup` with the same settings"
+        )
     return found
 
 
@@ -181,7 +189,8 @@ def main() -> None:
     )
     parser.add_argument("--write-checksums", action="store_true", help="write ivy.sha256 of the sets")
     args = parser.parse_args()
-    for ivy_file in (SPARK, LINEAGE, *(file.resolve() for file in args.ivy_files)):
+    of_settings = [S3] if load_settings().warehouse.is_s3 else []
+    for ivy_file in (SPARK, LINEAGE, *of_settings, *(file.resolve() for file in args.ivy_files)):
         found = sorted(fetch(ivy_file, verify=not args.write_checksums).glob("*.jar"))
         if args.write_checksums:
             lines = (f"{digest}  {name}\n" for name, digest in checksums(found).items())

@@ -21,6 +21,8 @@ if TYPE_CHECKING:  # programs without Spark import this module
 OFFSETS = "trace.offsets"
 CHANGE_SEQ = "trace.change_seq"  # the number of the commit to events
 RUN_ID = "trace.run_id"
+# The cluster whose new messages the commit appends; "" for a commit that only gives an empty table its first snapshot.
+EXTRACTED = "trace.extracted"
 
 
 @dataclass(frozen=True, order=True)

@@ -21,6 +21,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_random
 
 from spark_jobs.lake.catalog import is_commit_conflict, retry_commit
+from spark_jobs.lake.offsets import EXTRACTED
 from spark_jobs.lake.tables import Table
 
 ATTEMPTS = 3
@@ -65,7 +66,8 @@ def branch(spark: SparkSession, table: Table, purpose: str, base: int | None) ->
         PublishConflictError: the table had no snapshot to start from. It has one now: plan again.
     """
     if base is None:
-        spark.createDataFrame([], table.schema).writeTo(table.full_name).append()
+        empty = spark.createDataFrame([], table.schema).writeTo(table.full_name)
+        empty.option(f"snapshot-property.{EXTRACTED}", "").append()
         raise PublishConflictError(f"{table.full_name} had no snapshot yet")
     name = f"{purpose}_{datetime.now(UTC):{_TIME_FORMAT}}_{uuid.uuid4().hex[:12]}"
     create_branch(spark, table.full_name, name, base)

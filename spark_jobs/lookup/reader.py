@@ -11,6 +11,7 @@ from typing import Any
 import duckdb
 
 from spark_jobs.lookup.identifiers import bucket_hash, identifier_hash
+from spark_jobs.serving import object_store
 from spark_jobs.serving.contents import current_file, files_function
 from spark_jobs.settings import Settings
 
@@ -75,6 +76,7 @@ class Reader:
         """
         with duckdb.connect(current_file(settings), read_only=True) as connection:
             connection.execute(f"set TimeZone = 'UTC'; set memory_limit = '{_MEMORY}'")
+            object_store.open_warehouse(connection, settings)
             ((publication_id, built_at),) = connection.execute(
                 "select publication_id, built_at from serving.publications"
             ).fetchall()

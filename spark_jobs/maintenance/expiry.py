@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 
 from spark_jobs.lake import publish
 from spark_jobs.maintenance.state import State
-from spark_jobs.settings import CATALOG
+from spark_jobs.settings import CATALOG, Settings
 
 # Every commit writes a metadata file; by default Iceberg keeps all of them.
 METADATA = {
@@ -36,14 +36,18 @@ def expire_snapshots(spark: SparkSession, table: str, older_than: datetime, keep
     return sum(counts)
 
 
-def remove_orphans(spark: SparkSession, table: str, older_than: datetime, dry_run: bool = False) -> int:
+def remove_orphans(
+    spark: SparkSession, settings: Settings, table: str, older_than: datetime, dry_run: bool = False
+) -> int:
     """Delete orphan files, which no snapshot references; return their number, also for a dry run.
 
     A new file may belong to a running commit, so Iceberg rejects an `older_than` of less than a day ago.
     """
+    # Hadoop, which Iceberg lists files with otherwise, has no file system for s3://.
+    listing = ", prefix_listing => true" if settings.warehouse.is_s3 else ""
     return spark.sql(
         f"call {CATALOG}.system.remove_orphan_files(table => '{CATALOG}.{table}', older_than => {_literal(older_than)}, "
-        f"dry_run => {str(dry_run).lower()})"
+        f"dry_run => {str(dry_run).lower()}{listing})"
     ).count()
 
 

@@ -61,7 +61,7 @@ def maintain_table(
             Compacted(state.to_compact, state.to_compact_size),
             _manifests_due(state, policy),
             state.to_expire,
-            expiry.remove_orphans(spark, table, safe, dry_run=True),
+            expiry.remove_orphans(spark, settings, table, safe, dry_run=True),
         )
     dropped, compacted, refused = None, Compacted(), None
     try:
@@ -81,7 +81,13 @@ def maintain_table(
         expired = _expire(spark, settings, table, policy, now)
     expiry.keep_few_metadata_files(spark, table)
     return MaintenanceResult(
-        state, dropped, compacted, manifests, expired, expiry.remove_orphans(spark, table, safe), refused
+        state,
+        dropped,
+        compacted,
+        manifests,
+        expired,
+        expiry.remove_orphans(spark, settings, table, safe),
+        refused,
     )
 
 

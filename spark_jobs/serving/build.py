@@ -13,7 +13,7 @@ from pyiceberg.catalog import Catalog
 
 from spark_jobs.lake.catalog import lake
 from spark_jobs.mart_build.inputs import Published
-from spark_jobs.serving import files, in_place
+from spark_jobs.serving import files, in_place, object_store
 from spark_jobs.serving.contents import FORMAT, Contents
 from spark_jobs.serving.copied import copy, copy_newest
 from spark_jobs.serving.shown import Shown, for_dashboards, for_readers
@@ -72,7 +72,7 @@ def build(settings: Settings, from_scratch: bool = False) -> Built:
             and remove all older files at once.
 
     Raises:
-        ValueError: nothing is published yet, or a table cannot be read from a local disk.
+        ValueError: nothing is published yet, or a table is neither in a folder nor on S3.
     """
     started = time.monotonic()
     published = Published.of(settings)
@@ -116,7 +116,8 @@ def _write(settings: Settings, published: Published, target: Path, shown: list[S
         connection.execute(
             f"set TimeZone = 'UTC'; set memory_limit = '{_MEMORY}'; set preserve_insertion_order = false"
         )
-        known = _known(connection, settings.warehouse)
+        object_store.open_warehouse(connection, settings)
+        known = _known(connection, settings.warehouse_uri)
         connection.begin()
         connection.execute(TABLES)
         connection.execute(FUNCTIONS.read_text())
@@ -128,7 +129,7 @@ def _write(settings: Settings, published: Published, target: Path, shown: list[S
             rows = _update(connection, each, known.get(each.name))
             if rows is not None:
                 written[each.name] = rows
-        _describe(connection, published, settings.warehouse)
+        _describe(connection, published, settings.warehouse_uri)
         if target.name == files.DASHBOARDS:
             connection.execute(VIEWS.read_text())
         connection.commit()

@@ -81,10 +81,10 @@ def _current(settings: Settings) -> tuple[Path, Contents]:
         raise ServingFileError(f"{file} cannot be read ({error}): {_REMEDY}") from error
     if contents.format != FORMAT:
         raise ServingFileError(f"{file} was written by another version (format {contents.format}): {_REMEDY}")
-    if contents.warehouse != settings.warehouse:
+    if contents.warehouse != settings.warehouse_uri:
         raise ServingFileError(
             f"{file} reads the tables in {contents.warehouse}, but the warehouse of the settings is "
-            f"{settings.warehouse}: {_REMEDY}"
+            f"{settings.warehouse_uri}: {_REMEDY}"
         )
     return file, contents
 

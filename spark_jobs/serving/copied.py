@@ -9,7 +9,7 @@ from pyiceberg.manifest import DataFile
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 
-from spark_jobs.serving.parquet import ALL, Selection, local_path, no_rows, rows_of, text_list
+from spark_jobs.serving.parquet import ALL, Selection, no_rows, path_of, rows_of, text_list
 from spark_jobs.serving.snapshots import changes, time_range, total_rows
 
 
@@ -105,7 +105,7 @@ def insert(
     """Insert the rows of data files; return their number."""
     if not added:
         return 0
-    rows = rows_of(table, text_list(local_path(file) for file in added), selection)
+    rows = rows_of(table, text_list(path_of(file) for file in added), selection)
     return int(connection.execute(f"insert into {'.'.join(table.name())} {rows}").fetchall()[0][0])
 
 

@@ -18,7 +18,7 @@ from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.types import TimestamptzType
 
 from spark_jobs.serving.contents import files_function
-from spark_jobs.serving.parquet import local_path, no_rows, rows_of, text_list
+from spark_jobs.serving.parquet import no_rows, path_of, rows_of, text_list
 from spark_jobs.serving.snapshots import bucket, changes, time_range, total_rows
 
 # The files that are not in a partition by time.
@@ -37,7 +37,7 @@ def point_to(
         newer: the snapshot to show; None for no rows.
 
     Raises:
-        ValueError: the files are not on a local disk, or have a column of an unknown type.
+        ValueError: the files are neither in a folder nor on S3, or have a column of an unknown type.
         RuntimeError: the number of rows is not that of the snapshot.
     """
     name = ".".join(table.name())
@@ -91,7 +91,7 @@ def _file(table: Table, file: DataFile) -> _File:
         partition_to=times.end if times else None,
         bucket=of.number if of else None,
         buckets=of.of if of else None,
-        path=local_path(file),
+        path=path_of(file),
         row_count=file.record_count,
     )
 

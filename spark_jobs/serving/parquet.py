@@ -53,16 +53,19 @@ class Selection:
 ALL = Selection()
 
 
-def local_path(file: DataFile) -> str:
-    """The path of a data file.
+def path_of(file: DataFile) -> str:
+    """The path of a data file, or its address on S3.
 
     Raises:
-        ValueError: it is not on a local disk, or DuckDB would take it for a pattern.
+        ValueError: it is elsewhere, or DuckDB would take it for a pattern.
     """
-    if urlsplit(file.file_path).scheme not in ("", "file"):
-        raise ValueError(f"{file.file_path} is not on a local disk: the serving file cannot read it")
+    scheme = urlsplit(file.file_path).scheme
+    if scheme not in ("", "file", "s3"):
+        raise ValueError(
+            f"{file.file_path} is neither in a folder nor on S3: the serving file cannot read it"
+        )
     # Not the path of the URL: Iceberg quotes nothing in it.
-    path = str(Path("/", file.file_path.removeprefix("file:")))
+    path = file.file_path if scheme == "s3" else str(Path("/", file.file_path.removeprefix("file:")))
     if any(character in path for character in "*?["):
         raise ValueError(f"{path}: DuckDB reads no path with *, ? or [. Use another folder for TRACE_HOME")
     return path

@@ -8,7 +8,9 @@ import sys
 from pathlib import Path
 
 from spark_jobs.serving.contents import ServingFileError, current_file
+from spark_jobs.serving.object_store import shell_statements
 from spark_jobs.settings import load_settings
+from spark_jobs.settings_error import SettingsError
 
 _FORMATS = {"table": "-box", "csv": "-csv", "json": "-json"}
 
@@ -22,12 +24,16 @@ def main(argv: list[str] | None = None) -> None:
     )
     args = parser.parse_args(argv)
     try:
-        file = current_file(load_settings())
-    except ServingFileError as error:
+        settings = load_settings()
+        file, statements = current_file(settings), shell_statements(settings)
+    except (ServingFileError, SettingsError) as error:
         sys.exit(f"failed: {error}")
     shell = Path(sys.executable).with_name("duckdb")
     query = ["-no-init", "-c", args.query] if args.query else []
-    os.execv(shell, [str(shell), "-readonly", "-bail", _FORMATS[args.format], str(file), *query])
+    # Statements that return a row, such as `create secret`, would print it.
+    quiet = [".output /dev/null", *(f"{each};" for each in statements), ".output"] if statements else []
+    before = [argument for each in quiet for argument in ("-cmd", each)]
+    os.execv(shell, [str(shell), "-readonly", "-bail", _FORMATS[args.format], *before, str(file), *query])
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ from spark_jobs.jobs.watchdog import watch
 from spark_jobs.lake.catalog import head
 from spark_jobs.lake.tables import RAW
 from spark_jobs.settings import PROJECT, Alerts, Catalog, Checks, Cluster, Settings
+from spark_jobs.settings_deployment import Warehouse
 from tests.checks.loopback import receiver, until
 
 
@@ -36,7 +37,8 @@ def ours(result, settings, hook, tmp_path):
     return Settings(
         home=tmp_path,
         clusters=[],
-        catalog=Catalog(uri=settings.catalog_uri, warehouse=settings.warehouse),
+        catalog=Catalog(uri=settings.catalog_uri),
+        warehouse=Warehouse(uri=settings.warehouse_uri),
         checks=Checks(disk_free_share=0),  # whatever the disk of the tests has
         alerts=Alerts(
             apprise={"pipeline": [f"json://{hook.url}/chat"]}, heartbeat_url=f"http://{hook.url}/beat/1"
@@ -67,7 +69,7 @@ def test_it_alerts_when_a_running_task_was_killed(ours, hook):
     before = head(ours, RAW)
     environment = os.environ | {
         **{"TRACE_HOME": str(ours.home), "PYTHONPATH": str(PROJECT)},
-        **{"TRACE_CATALOG__URI": ours.catalog_uri, "TRACE_CATALOG__WAREHOUSE": ours.warehouse},
+        **{"TRACE_CATALOG__URI": ours.catalog_uri, "TRACE_WAREHOUSE__URI": ours.warehouse_uri},
     }
     task = subprocess.Popen(
         [sys.executable, "-m", "spark_jobs.jobs.merge"],
@@ -115,7 +117,7 @@ def test_a_lake_that_hangs_is_an_alert_within_the_timeout(ours, hook, monkeypatc
     monkeypatch.setattr(watchdog, "SECONDS", 2)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         uri = f"http://127.0.0.1:{silent.getsockname()[1]}"
-        hangs = ours.model_copy(update={"catalog": Catalog(type="rest", uri=uri)})
+        hangs = ours.model_copy(update={"catalog": Catalog(kind="rest", uri=uri)})
         hangs = Settings.model_validate(hangs.model_dump())
         assert watch(hangs, datetime.now(UTC), "hangs") == ["TimeoutError: it took more than 2 s"]
     assert len(titles(hook)) == 1

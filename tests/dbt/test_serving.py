@@ -75,7 +75,7 @@ def test_it_says_what_it_shows(served):
         comments = reader.execute(
             "select comment from duckdb_columns() where table_name = 'orphan_rate' and column_name = 'judged'"
         ).fetchone()
-    assert (publication, change_seq, warehouse) == (published.publication_id, 1, served.warehouse)
+    assert (publication, change_seq, warehouse) == (published.publication_id, 1, served.warehouse_uri)
     assert timedelta(0) <= datetime.now(UTC).replace(tzinfo=None) - built_at < timedelta(minutes=1)
     assert marks == {cluster: mark.removesuffix(".000") for cluster, mark in published.watermarks.items()}
     assert comments[0]

@@ -69,7 +69,7 @@ def world(tmp_path_factory) -> Iterator[World]:
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("TRACE_SETTINGS", str(PROJECT / "sandbox" / "demo.toml"))
             settings = Settings(home=home, clusters=[cluster])
-            environment = prepare(settings) | {"TRACE_SPARK_CONF": json.dumps(QUICK)}
+            environment = prepare(settings) | {"TRACE_SPARK__CONF": json.dumps(QUICK)}
         yield World(sandbox, settings, environment, demo)
 
 

@@ -29,7 +29,7 @@ class Demo:
         environment = os.environ | {
             "TRACE_HOME": str(home),
             "PYTHONPATH": str(PROJECT),
-            "TRACE_SPARK_CONF": json.dumps(QUICK),
+            "TRACE_SPARK__CONF": json.dumps(QUICK),
         }
         environment.pop("TRACE_SETTINGS", None)
         self.process = subprocess.Popen(

@@ -10,7 +10,7 @@ from tests.e2e.conftest import make, run_variables
 
 def test_make_run(world):
     generate(world.sandbox.namesrv, 20, world.traffic)
-    names = ("TRACE_HOME", "TRACE_SETTINGS", "TRACE_SPARK_CONF")
+    names = ("TRACE_HOME", "TRACE_SETTINGS", "TRACE_SPARK__CONF")
     done = make("run", {name: world.environment[name] for name in names}, *run_variables(world))
     assert done.returncode == 0, done.stdout + done.stderr
     assert "demo: consume success per consumer group and hour" in done.stdout

@@ -141,7 +141,7 @@ def test_a_home_that_was_moved_and_linked_is_the_same_lake(original, tmp_path):
     old, new = tmp_path / "old", tmp_path / "new"
     environment = os.environ | {
         "PYTHONPATH": str(PROJECT),
-        "TRACE_SPARK_CONF": json.dumps(original.spark_conf),
+        "TRACE_SPARK__CONF": json.dumps(original.spark.conf),
     }
 
     def merge(home: Path) -> subprocess.CompletedProcess[str]:

@@ -59,7 +59,7 @@ class Home:
                 [sys.executable, *command],
                 env=os.environ
                 | {"PYTHONPATH": str(PROJECT), "TRACE_HOME": str(self.settings.home)}
-                | {"TRACE_SPARK_CONF": json.dumps(self.settings.spark_conf)}
+                | {"TRACE_SPARK__CONF": json.dumps(self.settings.spark.conf)}
                 | environment,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -158,24 +158,24 @@ def test_its_jvm_is_killed(home: Home):
 
 
 def test_its_jvm_is_out_of_memory(home: Home):
-    small = home.settings.spark_conf | {"spark.testing.memory": "2000000000"}  # else Spark does not start
+    small = home.settings.spark.conf | {"spark.testing.memory": "2000000000"}  # else Spark does not start
     ended = home.run(
         "-m",
         "spark_jobs.jobs.merge",
-        TRACE_SPARK_DRIVER_MEMORY="50m",
-        TRACE_SPARK_CONF=json.dumps(small),
+        TRACE_SPARK__DRIVER_MEMORY="50m",
+        TRACE_SPARK__CONF=json.dumps(small),
     )
     assert ended.code == 1
     assert ended.last.startswith("failed: the Spark JVM of this job ran out of memory (50m)")
-    assert "TRACE_SPARK_DRIVER_MEMORY" in ended.last
+    assert "TRACE_SPARK__DRIVER_MEMORY" in ended.last
     assert "py4j.protocol" not in ended.output
     assert home.records() == 0
 
 
 def test_with_too_little_memory_to_start(home: Home):
-    ended = home.run("-m", "spark_jobs.jobs.merge", TRACE_SPARK_DRIVER_MEMORY="100m")
+    ended = home.run("-m", "spark_jobs.jobs.merge", TRACE_SPARK__DRIVER_MEMORY="100m")
     assert ended.code == 1
-    assert "raise spark_driver_memory" in ended.last
+    assert "raise spark.driver_memory" in ended.last
 
 
 def test_the_next_run_goes_on(home: Home, monkeypatch):

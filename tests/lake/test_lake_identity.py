@@ -14,6 +14,7 @@ import pytest
 from spark_jobs.lake.catalog import lake
 from spark_jobs.lake.identity import RECORD, WrongLakeError, claim, identity
 from spark_jobs.settings import PROJECT, Catalog, Settings
+from spark_jobs.settings_deployment import Warehouse
 
 # A job: Spark's own view of the namespace is printed.
 JOB = """
@@ -53,9 +54,13 @@ def databases(postgres, monkeypatch):
     return make
 
 
-def at(home, uri: str, **catalog: str) -> Settings:
+def at(home, uri: str, warehouse: str | None = None, **catalog: str) -> Settings:
     home.mkdir(exist_ok=True)
-    return Settings(home=home, catalog=Catalog(uri=uri, credentials_env="LAKE", **catalog))
+    return Settings(
+        home=home,
+        catalog=Catalog(kind="postgres", uri=uri, credentials_env="LAKE", **catalog),
+        warehouse=Warehouse(uri=warehouse),
+    )
 
 
 def claimed(settings: Settings) -> str:
@@ -72,8 +77,9 @@ def test_spark_and_pyiceberg_agree_on_the_identity_that_a_job_made(databases, tm
         env=os.environ
         | {
             **{"PYTHONPATH": str(PROJECT), "TRACE_HOME": str(tmp_path)},
-            **{"TRACE_CATALOG__URI": uri, "TRACE_CATALOG__CREDENTIALS_ENV": "LAKE"},
-            "TRACE_SPARK_CONF": json.dumps(settings.spark_conf),
+            **{"TRACE_CATALOG__KIND": "postgres", "TRACE_CATALOG__URI": uri},
+            "TRACE_CATALOG__CREDENTIALS_ENV": "LAKE",
+            "TRACE_SPARK__CONF": json.dumps(settings.spark.conf),
         },
         capture_output=True,
         text=True,
@@ -83,7 +89,7 @@ def test_spark_and_pyiceberg_agree_on_the_identity_that_a_job_made(databases, tm
     assert lake(here).table_exists("ops.alerts")
     found = identity(lake(here))
     assert found is not None
-    assert (found.catalog, found.warehouse) == (uri, here.warehouse)
+    assert (found.catalog, found.warehouse) == (uri, here.warehouse_uri)
     described = json.loads(done.stdout.partition("described: ")[2])
     assert "trace.lake" in described["Properties"]
     assert found.id in described["Properties"]
@@ -97,17 +103,17 @@ def test_another_lake_and_an_empty_catalog_are_refused(databases, tmp_path):
     ids = claimed(first), claimed(second)
     assert ids[0] != ids[1]
     with pytest.raises(WrongLakeError, match=f"{ids[0]} is expected"):
-        lake(at(first.home, second.catalog_uri, warehouse=second.warehouse))
+        lake(at(first.home, second.catalog_uri, warehouse=second.warehouse_uri))
     with pytest.raises(WrongLakeError, match="contains no lake"):
         lake(at(first.home, databases("three")))
     with pytest.raises(WrongLakeError, match=r"is expected there \(setting catalog.lake_id\)"):
-        lake(at(tmp_path / "fresh", first.catalog_uri, warehouse=first.warehouse, lake_id=ids[1]))
+        lake(at(tmp_path / "fresh", first.catalog_uri, warehouse=first.warehouse_uri, lake_id=ids[1]))
 
 
 def test_another_warehouse_is_refused(databases, tmp_path):
     here = at(tmp_path / "a", databases("one"))
     made = claimed(here)
-    with pytest.raises(WrongLakeError, match=f"lake {made} belongs to the warehouse {here.warehouse}"):
+    with pytest.raises(WrongLakeError, match=f"lake {made} belongs to the warehouse {here.warehouse_uri}"):
         lake(at(tmp_path / "b", here.catalog_uri))
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from spark_jobs.lake import jars
-from spark_jobs.lake.session import session_conf
-from spark_jobs.lake.submit_conf import submit_conf
+from spark_jobs.lake.deployment import session_conf, submit_conf
 from spark_jobs.settings import Settings
+from spark_jobs.settings_deployment import Spark
 
 
 def test_permissions_are_set_without_a_process(spark: SparkSession, tmp_path: Path):
@@ -26,6 +26,6 @@ def test_permissions_are_set_without_a_process(spark: SparkSession, tmp_path: Pa
 
 def test_a_class_path_of_the_user_is_added_to_that_of_the_jobs(tmp_path: Path):
     name = "spark.driver.extraClassPath"
-    settings = Settings(home=tmp_path, spark_conf={name: "/theirs.jar"})
+    settings = Settings(home=tmp_path, spark=Spark(conf={name: "/theirs.jar"}))
     ours = [str(jar) for jar in jars.jars(jars.SPARK)]
     assert (submit_conf(settings) | session_conf(settings))[name].split(":") == [*ours, "/theirs.jar"]

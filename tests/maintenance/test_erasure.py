@@ -328,7 +328,7 @@ def test_an_extraction_that_read_the_rules_before_is_refused(filled, settings, m
     meanwhile = once_after(raw._audit, lambda: erased(filled, settings, text=text))
     monkeypatch.setattr(raw, "_audit", meanwhile)
     with pytest.raises(publish.PublishConflictError):
-        raw.write(filled, rows, plan, "extraction", committed.head)
+        raw.write(filled, rows, plan, "extraction", committed)
     assert read_offsets(filled, settings, tables.RAW).positions == committed.positions
 
 

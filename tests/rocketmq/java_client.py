@@ -12,6 +12,7 @@ import json
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -198,8 +199,15 @@ class JavaClient:
         consumer.shutdown()
         return count
 
-    def grant(self, broker: str, admin: list[str], user: list[str], resources: list[str]) -> str:
-        """Create a user who may Sub and Get the resources, on a broker with the ACL of 5.x."""
+    def grant(
+        self,
+        broker: str,
+        admin: list[str],
+        user: list[str],
+        resources: list[str],
+        addresses: Sequence[str] = ("127.0.0.1",),
+    ) -> str:
+        """Create a user who may Sub and Get the resources from the addresses, on a broker with the ACL of 5.x."""
         import jpype
 
         org = jpype.JPackage("org").apache.rocketmq
@@ -210,7 +218,7 @@ class JavaClient:
         try:
             tool.createUser(broker, *user, "Normal")
             lists = [
-                jpype.java.util.Arrays.asList(each) for each in (resources, ["Sub", "Get"], ["127.0.0.1"])
+                jpype.java.util.Arrays.asList([*each]) for each in (resources, ["Sub", "Get"], addresses)
             ]
             tool.createAcl(broker, f"User:{user[0]}", *lists, "Allow")
         finally:

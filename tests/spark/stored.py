@@ -42,5 +42,5 @@ def write(spark, settings, rows, plan: Plan, run_id: str) -> raw.Written:
     """What the extract job does with a plan, from the committed offsets of this moment."""
     for attempt in publish.retry_on_conflict():
         with attempt:
-            return raw.write(spark, rows, plan, run_id, read_offsets(spark, settings, tables.RAW).head)
+            return raw.write(spark, rows, plan, run_id, read_offsets(spark, settings, tables.RAW))
     raise AssertionError("retry_on_conflict ends with a result or an error")

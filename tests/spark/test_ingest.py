@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import astuple, replace
+from unittest import mock
 
 import pytest
 from pyspark.sql import functions as F
@@ -111,11 +112,31 @@ def test_a_second_writer_is_refused(lake, settings):
 def test_a_plan_that_is_older_than_main_is_refused(lake, settings):
     """Planning reads the committed offsets first: what another writer publishes after that is not in the plan."""
     write(lake, settings, messages(lake, 0, 1), planned(0, 1), "first")
-    base = read_offsets(lake, settings, tables.RAW).head
+    before = read_offsets(lake, settings, tables.RAW)
     write(lake, settings, messages(lake, 1, 5), planned(1, 5), "quick")
     with pytest.raises(publish.PublishConflictError):
-        raw.write(lake, messages(lake, 1, 5), planned(1, 5), "slow", base)
+        raw.write(lake, messages(lake, 1, 5), planned(1, 5), "slow", before)
     assert lake.table("lake.raw.trace_messages").count() == 5
+
+
+def test_an_extraction_of_another_cluster_that_publishes_first_does_no_harm(lake, settings):
+    """The messages are written once, and both clusters keep their positions."""
+    write(lake, settings, messages(lake, 0, 1), planned(0, 1), "first")
+    before = read_offsets(lake, settings, tables.RAW)
+    other = replace(QUEUE, cluster="other")
+    rows, plan = messages(lake, 0, 3).withColumn("cluster", F.lit("other")), planned(0, 3)
+    step = replace(plan.steps[0], range=replace(plan.ranges[0], queue=other))
+    quick = replace(plan, steps=[step], positions={other: plan.positions[QUEUE]})
+    write(lake, settings, rows, quick, "quick")
+    with mock.patch.object(publish, "append", wraps=publish.append) as append:
+        raw.write(lake, messages(lake, 1, 5), planned(1, 5), "slow", before)
+    assert append.call_count == 1
+    assert lake.table("lake.raw.trace_messages").groupBy("cluster").count().collect() == [
+        ("c", 5),
+        ("other", 3),
+    ]
+    positions = read_offsets(lake, settings, tables.RAW).positions
+    assert {queue: position.next for queue, position in positions.items()} == {QUEUE: 5, other: 3}
 
 
 def test_no_branch_is_left(lake, settings):
@@ -144,6 +165,7 @@ def test_positions_move_on_without_messages(lake, settings):
     write(lake, settings, messages(lake, 0, 2), planned(0, 2), "run")
     merge_all(lake, settings, "run")
     idle = planned(2, 2)
+    idle.positions[QUEUE] = replace(idle.positions[QUEUE], complete_to=stored(9))
     write(lake, settings, lake.createDataFrame([], tables.RAW.schema), idle, "idle")
     assert read_offsets(lake, settings, tables.RAW).positions == idle.positions
     assert merge_all(lake, settings, "idle") == 0

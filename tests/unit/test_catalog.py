@@ -8,8 +8,7 @@ import pytest
 from sqlalchemy.exc import OperationalError
 
 from spark_jobs.lake.catalog import lake
-from spark_jobs.lake.session import session_conf
-from spark_jobs.lake.submit_conf import submit_conf
+from spark_jobs.lake.deployment import session_conf, submit_conf
 from spark_jobs.settings import Catalog, Settings
 
 SECRET = "hush-hush-8"
@@ -19,7 +18,7 @@ SECRET = "hush-hush-8"
 def settings(tmp_path, monkeypatch) -> Settings:
     monkeypatch.setenv("LAKE_USER", "trace")
     monkeypatch.setenv("LAKE_PASSWORD", SECRET)
-    catalog = Catalog(uri="jdbc:postgresql://127.0.0.1:1/iceberg", credentials_env="LAKE")
+    catalog = Catalog(kind="postgres", uri="jdbc:postgresql://127.0.0.1:1/iceberg", credentials_env="LAKE")
     return Settings(home=tmp_path, catalog=catalog)
 
 

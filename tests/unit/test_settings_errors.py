@@ -95,7 +95,12 @@ def test_a_file_that_is_missing(write: Write, monkeypatch):
             "5",
             "unknown key limits.grace_secnds: did you mean limits.grace_seconds?",
         ),
-        ("TRACE_SPARK_DRIVER_MEMRY", "5g", "unknown setting spark_driver_memry"),
+        (
+            "TRACE_SPARK_DRIVER_MEMRY",
+            "5g",
+            "unknown setting spark_driver_memry: did you mean TRACE_SPARK__DRIVER_MEMORY?",
+        ),
+        ("TRACE_SPARK_MASTER", "local", "did you mean TRACE_SPARK__MASTER?"),
         ("TRACE_CLUSTERS", "[{", "is not valid JSON"),
     ],
 )

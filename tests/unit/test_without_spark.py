@@ -23,7 +23,7 @@ MODULES = [
     "spark_jobs.lake.catalog",
     "spark_jobs.lake.identity",
     "spark_jobs.lake.offsets",
-    "spark_jobs.lake.submit_conf",
+    "spark_jobs.lake.deployment",
     "spark_jobs.lake.tables",
     "spark_jobs.mart_build.inputs",
 ]

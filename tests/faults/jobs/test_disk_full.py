@@ -44,9 +44,7 @@ def leave(folder: Path, room: int) -> Path:
 
 def test_a_full_disk(world: World, small_disk: Path):
     """The tables can be made and the data files be begun, but not be ended."""
-    on_disk = replace(
-        world, settings=Settings(home=small_disk / "home", spark_conf=world.settings.spark_conf)
-    )
+    on_disk = replace(world, settings=Settings(home=small_disk / "home", spark=world.settings.spark))
     on_disk.write(2000)
     ballast = leave(small_disk, ROOM)
 

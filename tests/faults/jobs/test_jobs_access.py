@@ -47,7 +47,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
 @pytest.fixture
 def guarded_world(guarded: Sandbox, settings: Settings, tmp_path: Path) -> World:
     """The guarded broker's trace topic, and a warehouse of its own."""
-    home = Settings(home=tmp_path / "home", spark_conf=settings.spark_conf)
+    home = Settings(home=tmp_path / "home", spark=settings.spark)
     cluster = Cluster(name=CLUSTER, namesrv=[guarded.namesrv], credentials_env="FAULTS")
     clusters = json.dumps([cluster.model_dump(exclude_none=True)])
     return World(None, home, guarded, None, [TRACE_TOPIC], extra={"TRACE_CLUSTERS": clusters})

@@ -17,7 +17,7 @@ from tests.faults.jobs.world import CLUSTER, World
 from tests.soak import IS_SOAK
 
 # One task at a time: so there is a while when some are done and others not.
-SLOWED = {"mid-read": {"TRACE_SPARK_MASTER": "local[1]"}}
+SLOWED = {"mid-read": {"TRACE_SPARK__MASTER": "local[1]"}}
 ALL_POINTS = ("planned", "mid-read", "files-written", "committed", "audited", "published")
 SAMPLE = {"mid-read": ["extract"], "committed": ["merge"]}
 POINTS = ALL_POINTS if IS_SOAK else tuple(SAMPLE)

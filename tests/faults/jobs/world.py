@@ -97,14 +97,14 @@ class World:
         cluster = Cluster(name=CLUSTER, namesrv=[self.sandbox.namesrv], trace_topics=self.topics)
         # A killed process leaves its temporary files behind: not in the machine's own folder.
         temporary = str(self.sandbox.folder / "tmp")
-        spark_conf = dict(self.settings.spark_conf)
+        spark_conf = dict(self.settings.spark.conf)
         spark_conf["spark.driver.extraJavaOptions"] += f" -Djava.io.tmpdir={temporary}"
         spark_conf["spark.ui.liveUpdate.period"] = "0"  # the status tracker tells of each task at once
         return {
             "TMPDIR": temporary,
             "TRACE_HOME": str(self.settings.home),
             "TRACE_CLUSTERS": json.dumps([cluster.model_dump(exclude_none=True)]),
-            "TRACE_SPARK_CONF": json.dumps(spark_conf),
+            "TRACE_SPARK__CONF": json.dumps(spark_conf),
             # Several tasks for a few thousand messages, so that there is a middle.
             "TRACE_EXTRACT__MAX_OFFSETS_PER_PARTITION": "250",
             "PYTHONPATH": str(PROJECT),

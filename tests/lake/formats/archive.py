@@ -49,7 +49,7 @@ def pack(spark: SparkSession, settings: Settings, number: int, work: Path) -> di
     Returns:
         The content of `lake.json`.
     """
-    source, target = settings.warehouse, work / "warehouse"
+    source, target = settings.warehouse_uri, work / "warehouse"
     catalog = lake(settings)
     found: dict[str, Any] = {"tables": {}, "views": {}, "rows": {}}
     found["properties"] = {k: v for k, v in catalog.load_namespace_properties("ops").items() if k == PROPERTY}
@@ -92,7 +92,7 @@ def restore(spark: SparkSession, settings: Settings, number: int, work: Path) ->
     }.items():
         spark.conf.set(f"{unpacked}.{key}", value)
     catalog = lake(settings)
-    target = settings.warehouse
+    target = settings.warehouse_uri
     for namespace in NAMESPACES:
         spark.sql(f"create namespace {_UNPACKED}.{namespace}")
         spark.sql(f"create namespace if not exists {CATALOG}.{namespace}")

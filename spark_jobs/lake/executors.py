@@ -1,0 +1,117 @@
+"""The executors of a cluster: wait for them, and check before any work that they have what the jobs need."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import socket
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
+
+from spark_jobs.lake.deployment import ClusterError, executor_variables
+from spark_jobs.settings import Settings
+
+_MODULE = "spark_jobs.rocketmq.datasource"  # what executors import to read the brokers
+
+
+def compare_master(spark: SparkSession, settings: Settings) -> None:
+    """Raise ClusterError if the job was submitted to another master than the one of the settings."""
+    master = str(spark.sparkContext.master)
+    if master != settings.spark.master:
+        raise ClusterError(
+            f"the job was submitted to {master}, but the settings have spark.master = {settings.spark.master}: "
+            "correct Airflow's connection spark_default, or the setting"
+        )
+
+
+def wait(spark: SparkSession, settings: Settings) -> None:
+    """Wait for the first executor, at most `spark.executor_seconds`; without one, Spark would wait for ever.
+
+    Raises:
+        ClusterError: there is none.
+    """
+    started = time.monotonic()
+    while _executors(spark.sparkContext) == 0:
+        if time.monotonic() - started > settings.spark.executor_seconds:
+            raise ClusterError(
+                f"{settings.spark.master} gave this job no executor within {settings.spark.executor_seconds} s "
+                "(spark.executor_seconds): see whether its workers run, have free cores and memory for "
+                "spark.executor.memory, and can connect to this driver (spark.driver_host)"
+            )
+        time.sleep(0.2)
+
+
+def _executors(context: SparkContext) -> int:
+    # The tracker lists the driver as well.
+    return len(context._jsc.sc().statusTracker().getExecutorInfos()) - 1
+
+
+class _Answer(NamedTuple):
+    """What a task found out about its executor."""
+
+    host: str
+    python: str
+    error: str | None
+    missing: list[str]
+
+
+def probe(spark: SparkSession, settings: Settings) -> None:
+    """Run a trivial task on every executor: it has Python, the packages and the clusters' secrets.
+
+    Raises:
+        ClusterError: an executor lacks one of them.
+    """
+    context, variables = spark.sparkContext, executor_variables(settings)
+    names, tasks = sorted(variables), max(_executors(context), context.defaultParallelism)
+
+    def ask(_: Iterable[int]) -> Iterator[_Answer]:
+        yield _ask(names)
+
+    try:
+        answers = context.parallelize(range(tasks), tasks).mapPartitions(ask).collect()
+    except Exception as error:
+        text = str(error)
+        if (
+            "Cannot run program" not in text
+            and "No module named" not in text
+            and "PYTHON_VERSION" not in text
+        ):
+            raise
+        python = os.environ["PYSPARK_PYTHON"]
+        line = next(
+            each.strip()
+            for each in text.splitlines()
+            if any(sign in each for sign in ("Cannot run program", "No module named", "PYTHON_VERSION"))
+        )
+        raise ClusterError(
+            f"executors of {settings.spark.master} cannot run Python as {python}: {line[:300]}. Install the same Python "
+            "environment at that path on all hosts, or set spark.python to its path there"
+        ) from None
+    for answer in answers:
+        if answer.error:
+            raise ClusterError(
+                f"the executor on {answer.host} cannot import {_MODULE} with {answer.python}: {answer.error}. Install the "
+                "packages of requirements.lock there"
+            )
+        if answer.missing:
+            keys = sorted({variables[name] for name in answer.missing})
+            raise ClusterError(
+                f"the executor on {answer.host} lacks {' and '.join(answer.missing)} ({', '.join(keys)}): set them in the "
+                "environment of the workers, not in Spark's properties, which others can read"
+            )
+
+
+def _ask(names: list[str]) -> _Answer:
+    error = None
+    try:
+        importlib.import_module(_MODULE)
+    except Exception as failure:
+        error = f"{type(failure).__name__}: {failure}"
+    return _Answer(
+        socket.gethostname(), sys.executable, error, [each for each in names if not os.environ.get(each)]
+    )

@@ -1,0 +1,100 @@
+"""An S3 server, and what is in its bucket."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import boto3
+
+from deploy import child_process
+
+BUCKET = "lake"
+KEY, SECRET = "test-key-4711", "test-secret-4711"
+REGION = "eu-test-1"
+FAKETIME = next(iter(sorted(Path("/usr/lib").glob("*/faketime/libfaketime.so.1"))), None)
+
+
+@dataclass(frozen=True)
+class Store:
+    """A running server with an empty bucket; `clock` is the file with the difference of its clock."""
+
+    endpoint: str
+    clock: Path
+
+    @property
+    def client(self) -> Any:
+        return boto3.client(
+            "s3",
+            endpoint_url=self.endpoint,
+            aws_access_key_id=KEY,
+            aws_secret_access_key=SECRET,
+            region_name=REGION,
+        )
+
+    def keys(self, prefix: str = "") -> list[str]:
+        """The keys of all objects."""
+        pages = self.client.get_paginator("list_objects_v2").paginate(Bucket=BUCKET, Prefix=prefix)
+        return [item["Key"] for page in pages for item in page.get("Contents", ())]
+
+    def download(self, prefix: str, folder: Path) -> None:
+        """Copy all objects below a prefix into a new folder."""
+        for key in self.keys(prefix):
+            file = folder / key
+            file.parent.mkdir(parents=True, exist_ok=True)
+            self.client.download_file(BUCKET, key, str(file))
+
+    def put(self, key: str, content: bytes, age: str) -> None:
+        """Store an object that is already of that age, such as "5d"."""
+        self.clock.write_text(f"-{age}")
+        self.client.put_object(Bucket=BUCKET, Key=key, Body=content)
+        self.clock.write_text("+0")
+
+
+@contextmanager
+def moto(folder: Path, host: str) -> Iterator[Store]:
+    """Run moto's server, which accepts any credentials."""
+    with socket.create_server((host, 0)) as free:
+        port = free.getsockname()[1]
+    clock = folder / "clock"
+    clock.write_text("+0")
+    faketime = {
+        "FAKETIME_TIMESTAMP_FILE": str(clock),
+        "FAKETIME_NO_CACHE": "1",
+        "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+    }
+    if FAKETIME:
+        faketime["LD_PRELOAD"] = str(FAKETIME)
+    with (folder / "moto.log").open("w") as log:
+        process = child_process.spawn(
+            [str(Path(sys.executable).with_name("moto_server")), "-H", host, "-p", str(port)],
+            env={**os.environ, **faketime, "MOTO_S3_DEFAULT_KEY_BUFFER_SIZE": "104857600"},
+            stdout=log,
+            stderr=subprocess.STDOUT,
+        )
+    try:
+        wait_for_server((host, port), process)
+        store = Store(f"http://{host}:{port}", clock)
+        store.client.create_bucket(Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": REGION})
+        yield store
+    finally:
+        child_process.end(process, grace_seconds=5)
+
+
+def wait_for_server(address: tuple[str, int], process: subprocess.Popen[bytes]) -> None:
+    """Wait until a server accepts connections; raises AssertionError if it does not."""
+    give_up = time.monotonic() + 60
+    while process.poll() is None and time.monotonic() < give_up:
+        with socket.socket() as probe:
+            if probe.connect_ex(address) == 0:
+                return
+        time.sleep(0.1)
+    raise AssertionError(f"the server at {address} did not start: see its log")
