@@ -15,12 +15,8 @@ from spark_jobs.settings import Catalog, Settings
 from tests.cluster.rest_catalog import CREDENTIAL, rest_catalog
 from tests.cluster.s3 import BUCKET, KEY, REGION, SECRET
 from tests.cluster.world import GUARDED, SHOP, Deployment, finished, run
-from tests.soak import IS_SOAK
 
-pytestmark = [
-    pytest.mark.skipif(not IS_SOAK, reason="runs in make soak"),
-    pytest.mark.usefixtures("secrets"),
-]
+pytestmark = pytest.mark.usefixtures("secrets")
 # What a run adds to a row: when, and by which run or commit.
 OF_THE_RUN = {"run_id", "ingested_at", "merged_at", "change_seq", "published_at", "built_at"}
 

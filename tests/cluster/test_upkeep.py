@@ -20,12 +20,8 @@ from tests.cluster.world import BODIES, GUARDED, SHOP, Deployment, finished, run
 from tests.faults.jobs.bodies import body, pieces
 from tests.maintenance.files import holding
 from tests.rocketmq import java_client
-from tests.soak import IS_SOAK
 
-pytestmark = [
-    pytest.mark.skipif(not IS_SOAK, reason="runs in make soak"),
-    pytest.mark.usefixtures("secrets"),
-]
+pytestmark = pytest.mark.usefixtures("secrets")
 
 
 def rows(deployment: Deployment, table: str) -> list[dict]:
