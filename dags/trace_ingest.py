@@ -1,14 +1,14 @@
 """Read new messages of the trace topics, decode them, and publish them as `lake.events.trace_records`.
 
-**Makes** rows of `lake.broker_facts.*` and `lake.raw.trace_messages` (one Spark job per cluster) and of
-`lake.events.trace_records` (one merge for all clusters), and checks raw and events. New records update the Asset
+**Makes** rows of `lake.broker_facts.*` and `lake.raw.trace_messages` for all clusters side by side, and of
+`lake.events.trace_records`, in one Spark job; and checks raw and events. New records update the Asset
 `lake.events.trace_records`, which starts `trace_marts`.
 
-**Fails** if a broker or nameserver is unreachable or rejects the credentials, if a topic was deleted and recreated, or if a
-queue cannot be read to its end. The other queues and clusters are still read; the run is marked as failed, and the next run
-retries.
+**Fails** in the task `extracted` of a cluster if a broker or nameserver is unreachable or rejects the credentials, if a topic
+was deleted and recreated, or if a queue cannot be read to its end. The other queues and clusters are read and merged; the
+next run retries.
 
-**What to do**: read the log of the failed `extract` task. It names cluster, topic, broker, queue and offsets, and the remedy.
+**What to do**: the failed task `extracted` says why. It names cluster, topic, broker, queue and offsets, and the remedy.
 It is safe to clear a task or to run the DAG again: each run starts at the last committed offsets.
 """
 
@@ -16,11 +16,11 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
-from airflow.sdk import Asset, CronTriggerTimetable, Metadata, TriggerRule, dag, task
-from airflow.sdk.exceptions import AirflowSkipException
+from airflow.sdk import Asset, CronTriggerTimetable, Metadata, XComArg, dag, task
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from plugins.airflow_credentials import credentials
+from plugins.ingest_operator import IngestOperator
 from plugins.notifier import CALLBACKS
 from plugins.spark_job import spark_job
 from spark_jobs.settings import Settings
@@ -45,24 +45,13 @@ RECORDS = Asset("lake.events.trace_records")
     },
 )
 def trace_ingest() -> None:
-    extract = SparkSubmitOperator.partial(
-        task_id="extract",
-        map_index_template="{{ task.application_args[1] }}",
-        **spark_job("extract", pool="lake_publish"),
-    ).expand_kwargs(
-        [
-            {
-                "application_args": ["--cluster", cluster.name, "--run-id", "{{ dag.dag_id }}/{{ run_id }}"],
-                "env_vars": credentials(cluster),
-            }
-            for cluster in SETTINGS.clusters
-        ]
-    )
-    merge = SparkSubmitOperator(
-        task_id="merge",
+    ingest = IngestOperator(
+        task_id="ingest",
         application_args=["--run-id", "{{ dag.dag_id }}/{{ run_id }}"],
-        trigger_rule=TriggerRule.ALL_DONE,
-        **spark_job("merge", pool="lake_publish"),
+        env_vars={
+            name: value for cluster in SETTINGS.clusters for name, value in credentials(cluster).items()
+        },
+        **spark_job("ingest", pool="lake_publish"),
     )
 
     @task(inlets=[RECORDS], outlets=[RECORDS])
@@ -80,12 +69,16 @@ def trace_ingest() -> None:
             raise AirflowSkipException(f"no new records: change_seq is {now}, {last} was announced")
         yield Metadata(RECORDS, extra={"change_seq": now})
 
-    @task(trigger_rule=TriggerRule.ALL_SUCCESS)
-    def all_extracted() -> None:
-        """Fail the run if a cluster failed, although the merge of the others succeeded."""
+    @task(map_index_template="{{ task.op_kwargs['cluster'] }}")
+    def extracted(cluster: str, failures: dict[str, list[str]]) -> None:
+        """Fail if the cluster, or queues of it, could not be read."""
+        if reasons := failures.get(cluster):
+            raise AirflowFailException("\n".join(reasons))
 
-    extract >> merge >> announce()
-    [extract, merge] >> all_extracted()
+    ingest >> announce()
+    extracted.partial(failures=XComArg(ingest, key="failures")).expand_kwargs(
+        [{"cluster": each.name} for each in SETTINGS.clusters]
+    )
 
 
 trace_ingest()

@@ -69,8 +69,10 @@ def task_names(dag: Any) -> set[str]:
 
 
 def _mapped(task: Any) -> list[dict[str, Any]] | None:
-    """The arguments by map index, if the DAG file lists them."""
+    """The arguments by map index, if the DAG file lists them; a mapped function has them as `op_kwargs`."""
     value = getattr(getattr(task, "expand_input", None), "value", None)
+    if function := getattr(task, "op_kwargs_expand_input", None):
+        value = [{"op_kwargs": each} for each in function.value] if isinstance(function.value, list) else None
     return value if isinstance(value, list) and all(isinstance(each, dict) for each in value) else None
 
 

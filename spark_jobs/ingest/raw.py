@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import threading
 import time
 from collections import defaultdict
 from dataclasses import astuple, dataclass
@@ -32,6 +33,9 @@ from spark_jobs.lake.offsets import (
 from spark_jobs.lake.tables import INGEST_GAPS, RAW
 from spark_jobs.rocketmq.errors import QueueLocation
 from spark_jobs.settings import Cluster, Settings
+
+# Extractions of several clusters in one process publish in turn; otherwise each would overtake the others again and again.
+_publishing = threading.Lock()
 
 
 def read(spark: SparkSession, cluster: Cluster, plan: Plan, settings: Settings, run_id: str) -> DataFrame:
@@ -110,13 +114,14 @@ def write(spark: SparkSession, rows: DataFrame, plan: Plan, run_id: str, before:
 
     with publish.branch(spark, RAW, "extract", before.head) as branch:
         started = time.monotonic()
-        with progress.of(spark, sum(each.end - each.start for each in plan.ranges)):
+        with progress.of(spark, cluster, sum(each.end - each.start for each in plan.ranges)):
             publish.append(rows, RAW, branch, properties({OFFSETS: to_json(before.positions)}))
         seconds = time.monotonic() - started
         written = _audit(spark, branch, plan)
         if plan.gaps:
             _record_gaps(spark, plan.gaps, plan.planned_at, run_id)
-        rebase.publish_appended(spark, RAW, branch, before.head, properties, is_of_another_cluster)
+        with _publishing:
+            rebase.publish_appended(spark, RAW, branch, before.head, properties, is_of_another_cluster)
     return Written(written, seconds)
 
 
@@ -182,10 +187,11 @@ def _record_gaps(spark: SparkSession, gaps: list[Gap], detected_at: int, run_id:
         offsets = (gap.missing.epoch, gap.missing.start, gap.missing.end)
         times = (utc(gap.from_time), utc(gap.to_time), utc(detected_at))
         rows.append((*astuple(gap.missing.queue), *offsets, *times, run_id))
-    spark.createDataFrame(rows, INGEST_GAPS.schema).createOrReplaceTempView("found_gaps")
+    view = f"found_gaps_{threading.get_ident()}"  # several clusters may be extracted in this session
+    spark.createDataFrame(rows, INGEST_GAPS.schema).createOrReplaceTempView(view)
     key = ("cluster", "trace_topic", "broker", "queue_id", "epoch", "from_offset")
     spark.sql(
-        f"merge into {INGEST_GAPS.full_name} t using found_gaps s "
+        f"merge into {INGEST_GAPS.full_name} t using {view} s "
         f"on {' and '.join(f't.{k} = s.{k}' for k in key)} "
         "when matched then update set t.to_offset = s.to_offset, t.to_time = s.to_time "
         "when not matched then insert *"

@@ -29,7 +29,7 @@ from spark_jobs.rocketmq.errors import RocketMQError
 from spark_jobs.settings import Cluster, Settings
 
 
-def planned(cluster: Cluster, settings: Settings, before: Positions) -> Plan:
+def planned(cluster: Cluster, settings: Settings, before: Positions, max_offsets: int) -> Plan:
     """Query the brokers and plan what to read of the cluster's trace topics; failures are in the plan."""
     with TopicSource(cluster, settings.extract) as source:
         queues: list[Queue] = []
@@ -45,7 +45,7 @@ def planned(cluster: Cluster, settings: Settings, before: Positions) -> Plan:
             before,
             planned_at=int(time.time() * 1000),
             margin_ms=settings.extract.margin_seconds * 1000,
-            max_offsets=settings.extract.max_offsets_per_run,
+            max_offsets=max_offsets,
         )
     found.failures.update({f"{cluster.name}/{topic}": why for topic, why in unreachable.items()})
     handle_missing_queues(found, cluster, set(cluster.topics) - set(unreachable))
@@ -53,16 +53,17 @@ def planned(cluster: Cluster, settings: Settings, before: Positions) -> Plan:
 
 
 def extract(
-    spark: SparkSession, cluster: Cluster, settings: Settings, run_id: str
+    spark: SparkSession, cluster: Cluster, settings: Settings, run_id: str, max_offsets: int | None = None
 ) -> tuple[Plan, raw.Written]:
     """Plan, read, audit and publish once; return the plan, whose failures the caller reports.
 
-    A queue that cannot be read to its planned end is left out, and the other queues are read again.
+    At most `max_offsets` messages are read, by default `extract.max_offsets_per_run`. A queue that cannot be read to its
+    planned end is left out, and the other queues are read again.
     """
     spark.dataSource.register(RocketMQDataSource)
     before = read_offsets(spark, settings, tables.RAW)
-    todo = planned(cluster, settings, before.positions)
-    report.planned(todo)
+    todo = planned(cluster, settings, before.positions, max_offsets or settings.extract.max_offsets_per_run)
+    report.planned(cluster.name, todo)
     while todo.positions != before.positions:
         rows = raw.read(spark, cluster, todo, settings, run_id)
         # Read after the committed offsets: an erasure that publishes in between makes this publication fail and retry.
@@ -98,6 +99,16 @@ def record_facts(cluster: Cluster, settings: Settings, run_id: str) -> None:
         report.facts_recorded(cluster.name, recorded, time.monotonic() - started)
 
 
+def extract_and_report(
+    spark: SparkSession, cluster: Cluster, settings: Settings, run_id: str, max_offsets: int | None = None
+) -> tuple[Plan, raw.Written]:
+    """`extract`, retried on a conflict with another writer, and printed."""
+    started = time.monotonic()
+    done, written = publish.retry_on_conflict()(extract, spark, cluster, settings, run_id, max_offsets)
+    report.extracted(cluster.name, done, written, time.monotonic() - started)
+    return done, written
+
+
 def main(argv: list[str] | None = None) -> int:
     parser = job_parser(__doc__)
     parser.add_argument("--cluster", required=True, help="name of a cluster in the settings")
@@ -107,9 +118,7 @@ def main(argv: list[str] | None = None) -> int:
     spark = session(f"extract {cluster.name}", settings)
     tables.ensure(spark)
     record_facts(cluster, settings, args.run_id)
-    started = time.monotonic()
-    done, written = publish.retry_on_conflict()(extract, spark, cluster, settings, args.run_id)
-    report.extracted(done, written, time.monotonic() - started)
+    done, _ = extract_and_report(spark, cluster, settings, args.run_id)
     return 1 if done.failures else 0
 
 

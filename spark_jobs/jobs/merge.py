@@ -34,17 +34,22 @@ def merge_all(spark: SparkSession, settings: Settings, run_id: str) -> int:
     return publish.retry_on_conflict()(merge_pending, spark, settings, run_id)
 
 
+def merge_and_check(spark: SparkSession, settings: Settings, run_id: str) -> None:
+    """`merge_all`, then the checks of raw and events."""
+    started = time.monotonic()
+    records = merge_all(spark, settings, run_id)
+    report.merged(records, time.monotonic() - started)
+    run_checks.evaluate_and_notify(
+        of_stage(settings, "merge"), Run(settings, datetime.now(UTC), spark), run_id
+    )
+
+
 def main(argv: list[str] | None = None) -> int:
     args = job_parser(__doc__).parse_args(argv)
     settings = Settings()
     spark = session("merge", settings)
     tables.ensure(spark)
-    started = time.monotonic()
-    records = merge_all(spark, settings, args.run_id)
-    report.merged(records, time.monotonic() - started)
-    run_checks.evaluate_and_notify(
-        of_stage(settings, "merge"), Run(settings, datetime.now(UTC), spark), args.run_id
-    )
+    merge_and_check(spark, settings, args.run_id)
     return 0
 
 

@@ -26,10 +26,12 @@ def _table(title: str, first: str, *others: str) -> Table:
     )
 
 
-def planned(plan: Plan) -> None:
-    """Print what will be read, and the gaps."""
+def planned(cluster: str, plan: Plan) -> None:
+    """Print what will be read of a cluster, and the gaps."""
     count = sum(r.end - r.start for r in plan.ranges)
-    _console.print(f"plan: {count} messages from {len(plan.ranges)} of {len(plan.steps)} queues")
+    _console.print(
+        f"plan of {escape(cluster)}: {count} messages from {len(plan.ranges)} of {len(plan.steps)} queues"
+    )
     for gap in plan.gaps:
         _console.print(
             f"[bold yellow]gap[/] queue {gap.missing.queue}: offsets {gap.missing.start} to {gap.missing.end - 1} "
@@ -42,9 +44,18 @@ def left_out(queue: Queue, why: str) -> None:
     _console.print(f"[bold red]failed[/] queue {queue} is left out, the others are read: {why}")
 
 
-def extracted(plan: Plan, written: Written, seconds: float) -> None:
-    """Print one line per queue (what was read, the lag, complete to), then the totals."""
-    table = _table("extracted", "queue", "from", "to", "messages", "MB", "lag", "complete to (UTC)")
+def extracted(cluster: str, plan: Plan, written: Written, seconds: float) -> None:
+    """Print one line per queue of a cluster (what was read, the lag, complete to), then the totals."""
+    table = _table(
+        f"extracted from {escape(cluster)}",
+        "queue",
+        "from",
+        "to",
+        "messages",
+        "MB",
+        "lag",
+        "complete to (UTC)",
+    )
     for step in plan.steps:
         stored = written.queues.get(step.range.queue, Stored(0, 0))
         complete_to = datetime.fromtimestamp(step.position.complete_to / 1000, UTC)
@@ -65,7 +76,7 @@ def extracted(plan: Plan, written: Written, seconds: float) -> None:
             f"{written.size / written.seconds / 1e6:.1f} MB/s; "
         )
     _console.print(
-        f"{written.messages} messages, {written.size / 1e6:.1f} MB, in {seconds:.1f} s; {rate}"
+        f"{escape(cluster)}: {written.messages} messages, {written.size / 1e6:.1f} MB, in {seconds:.1f} s; {rate}"
         f"lag {sum(step.lag for step in plan.steps)}; {len(plan.failures)} failed"
     )
     for failure in plan.failures.values():
@@ -94,6 +105,24 @@ def facts_failed(cluster: str, error: Exception) -> None:
         "The extraction goes on without them",
         soft_wrap=True,
     )
+
+
+def not_waited_for(clusters: list[str]) -> None:
+    """Print which clusters are still being read while the merge starts."""
+    _console.print(
+        f"[bold yellow]slow[/] {escape(', '.join(clusters))}: the records of the other clusters are merged meanwhile",
+        soft_wrap=True,
+    )
+
+
+def ingested(unfinished: dict[str, int], failures: dict[str, list[str]]) -> None:
+    """Print which clusters failed, and with which the next run goes on: cluster to messages that are left."""
+    for cluster, left in unfinished.items():
+        _console.print(
+            f"[bold yellow]slow[/] {escape(cluster)}: {left} messages were left after the last piece; the next run goes on"
+        )
+    for reason in (each for reasons in failures.values() for each in reasons):
+        _console.print(f"[bold red]failed[/] {escape(reason)}", soft_wrap=True)
 
 
 def merged(records: int, seconds: float) -> None:
@@ -136,9 +165,9 @@ def replayed(days: list[Replayed], dry_run: bool) -> None:
 
 
 def cluster_failed(cluster: str, error: Exception) -> None:
-    """Print that no message of a cluster was read again; the other clusters are."""
+    """Print that a cluster was not read; the other clusters are."""
     why = str(error).strip().partition("\n")[0]
-    _console.print(f"[bold red]failed[/] cluster {cluster}: {why}")
+    _console.print(f"[bold red]failed[/] cluster {escape(cluster)}: {escape(why)}", soft_wrap=True)
 
 
 def reextracted(done: list[ReextractRange], dry_run: bool) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import socket
+from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
 from spark_jobs.lake import class_archive, jars
@@ -76,6 +77,8 @@ def submit_conf(settings: Settings) -> dict[str, str]:
         # Spark puts these before the extraJavaOptions, which belong to the user.
         "spark.driver.defaultJavaOptions": f"{_DRIVER_OPTIONS} {class_archive.options()}".rstrip(),
         "spark.executor.defaultJavaOptions": _JAVA_OPTIONS,
+        "spark.scheduler.mode": "FAIR",  # extractions of several clusters and the merge run side by side
+        "spark.scheduler.allocation.file": str(Path(__file__).with_name("fair_scheduler.xml")),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",  # the jobs print their own progress
         "spark.log.level": "WARN",

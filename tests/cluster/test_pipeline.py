@@ -91,7 +91,7 @@ def test_a_job_without_an_executor_ends_with_one_line(deployment: Deployment, me
     assert job.code == 1
     assert re.match(r"failed: spark://\S+ gave this job no executor within 3 s", job.last), job.output[-3000:]
     assert "Traceback" not in job.output
-    assert time.monotonic() - started < 60
+    assert time.monotonic() - started < 120
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_what_is_away_is_one_line(deployment: Deployment, merged: set[str], case
     }[case]
     started = time.monotonic()
     job = deployment.changed(**changed).run("merge")
-    assert time.monotonic() - started < 60
+    assert time.monotonic() - started < 120
     assert job.code == 1
     assert re.match(expected, job.last), job.output[-3000:]
     assert not any(secret in job.output for secret in SECRETS.values() if secret != "postgres")

@@ -120,7 +120,7 @@ def test_the_file_of_a_copied_home_is_refused(served, tmp_path):
     build(served)
     copied = served.model_copy(update={"home": tmp_path})
     shutil.copytree(files.folder(served), files.folder(copied), symlinks=True)
-    copied.__dict__.pop("warehouse", None)
+    copied.__dict__.pop("warehouse_uri", None)
     with pytest.raises(ServingFileError, match="reads the tables in"):
         current_file(copied)
 

@@ -11,8 +11,13 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from pyiceberg.exceptions import NoSuchTableError
+from sqlalchemy.exc import OperationalError
+
 from deploy import run_once
-from spark_jobs.settings import PROJECT
+from spark_jobs.lake.catalog import lake
+from spark_jobs.lake.tables import EVENTS
+from spark_jobs.settings import PROJECT, Settings
 from tests.planning import QUICK
 
 SECONDS = 600
@@ -54,10 +59,10 @@ class Demo:
             assert time.monotonic() < until, self.output
             time.sleep(0.05)
 
-    def wait_for_job(self, job: str) -> int:
-        """Wait until the JVM of a job runs; return its pid."""
-        self.wait_for(lambda: jobs_of(self.home, job))
-        return jobs_of(self.home, job)[0]
+    def wait_for_merge(self) -> int:
+        """Wait until the job `ingest` merges; return its pid."""
+        self.wait_for(lambda: merges(self.home))
+        return jobs_of(self.home, "ingest")[0]
 
     def interrupt(self) -> None:
         """Press Ctrl-C."""
@@ -83,12 +88,21 @@ def processes_of(home: Path) -> dict[int, str]:
 
 
 def jobs_of(home: Path, job: str) -> list[int]:
-    """The JVMs of a job, such as `extract`, that run now."""
+    """The JVMs of a job, such as `ingest`, that run now."""
     return [
         pid
         for pid, command in processes_of(home).items()
         if "org.apache.spark.deploy.SparkSubmit" in command and f"{job}.py" in command
     ]
+
+
+def merges(home: Path) -> bool:
+    """Whether a merge writes to its branch of events now."""
+    try:
+        refs = lake(Settings(home=home)).load_table(EVENTS.name).refs()
+    except (NoSuchTableError, OperationalError):  # before the first job has created the catalog's tables
+        return False
+    return any(name.startswith("merge_") for name in refs) and bool(jobs_of(home, "ingest"))
 
 
 def data_files(home: Path) -> int:

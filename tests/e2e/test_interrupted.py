@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from functools import partial
 
-from tests.e2e.demos import SECONDS, Demo, assert_none_left, jobs_of
+from tests.e2e.demos import SECONDS, Demo, assert_none_left, jobs_of, merges
 
 
 def test_interrupted_at_each_stage(tmp_path, record_property):
@@ -23,8 +23,8 @@ def test_interrupted_at_each_stage(tmp_path, record_property):
         "broker runs": lambda demo: "a real RocketMQ" in demo.output,
         "traffic": lambda demo: runs() > before,
         "Airflow starts": lambda demo: "airflow dags test trace_ingest" in demo.output,
-        "extract": lambda demo: jobs_of(home, "extract"),
-        "merge": lambda demo: jobs_of(home, "merge"),
+        "ingest starts": lambda demo: jobs_of(home, "ingest"),
+        "merge": lambda demo: merges(home),
         "marts": lambda demo: "airflow dags test trace_marts" in demo.output and jobs_of(home, "marts"),
     }
     for stage, reached in stages.items():

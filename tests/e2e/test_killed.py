@@ -24,14 +24,13 @@ def test_killed_in_the_middle(tmp_path):
     demo.interrupt()
 
     demo = Demo(home)
-    demo.wait_for_job("extract")
     demo.wait_for(lambda: data_files(home))
     demo.process.kill()
     demo.process.wait()
     assert_none_left(home)
 
     demo = Demo(home)
-    os.kill(demo.wait_for_job("merge"), signal.SIGKILL)  # Airflow tries the task again
+    os.kill(demo.wait_for_merge(), signal.SIGKILL)  # Airflow tries the task again
     assert demo.process.wait(2 * SECONDS) == 0, demo.output
     assert_none_left(home)
 

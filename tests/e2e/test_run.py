@@ -16,7 +16,7 @@ def test_make_demo(world):
     assert "demo: consume success per consumer group and hour" in shown
     assert "sensor-gateway" in shown
     # Its output is no terminal: a line for each task that takes seconds.
-    for task in ("extract", "merge", "build"):
+    for task in ("ingest", "build"):
         assert re.search(rf"^  {task} \(\d+ s\)$", shown, re.MULTILINE), shown
     rows = world.table("raw.trace_messages", "cluster", "trace_topic").to_pylist()
     assert {(row["cluster"], row["trace_topic"]) for row in rows} == {

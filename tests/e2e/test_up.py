@@ -34,7 +34,7 @@ from tests.e2e.airflow_api import AirflowApi
 from tests.e2e.conftest import World, records_by_type
 from tests.e2e.dag_files import FRAGILE, WAITING
 from tests.e2e.dashboards import Api
-from tests.e2e.demos import jobs_of
+from tests.e2e.demos import jobs_of, merges
 from tests.e2e.up import (
     DASHBOARDS_PORT,
     DASHBOARDS_URL,
@@ -118,10 +118,10 @@ def airflow(world, sink, killed_run, alertmanager_url, mended, tmp_path_factory)
         found = AirflowApi(f"http://127.0.0.1:{PORT}")
         found.log_in(password_of(home))
         until = time.monotonic() + RUN_SECONDS
-        while not (merges := jobs_of(world.settings.home, "merge")):
+        while not merges(world.settings.home):
             assert time.monotonic() < until, "the first run did not come to its merge"
             time.sleep(0.1)
-        os.kill(merges[0], signal.SIGKILL)
+        os.kill(jobs_of(world.settings.home, "ingest")[0], signal.SIGKILL)
         yield found
     finally:
         make_up(world, "down")
@@ -228,7 +228,7 @@ def test_trace_ingest_starts_trace_marts_when_records_came_and_only_then(world, 
     """A build by hand meanwhile, which no pool of Airflow's holds back, waits for that of the DAG."""
     run = first_run(airflow)
     assert ingested(airflow, run)["announce"] == "success"
-    assert airflow.tries("trace_ingest", run, "merge") == 2, "the first one was killed"
+    assert airflow.tries("trace_ingest", run, "ingest") == 2, "the first one was killed"
     until = time.monotonic() + RUN_SECONDS  # a run that the timer started is built to its end first
     while (builder := holder(world.settings.home / "dbt" / "build.lock")) is None:
         assert time.monotonic() < until, "records came, and no marts are built"

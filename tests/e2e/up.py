@@ -89,7 +89,7 @@ def left_by_a_killed_run(world: World) -> str:
             os.kill(user.pid, signal.SIGKILL)
         first.wait(30)
     until = time.monotonic() + 30
-    while left := jobs_of(world.settings.home, "extract"):
+    while left := jobs_of(world.settings.home, "ingest"):
         assert time.monotonic() < until, left
         time.sleep(0.2)
     (run,) = new

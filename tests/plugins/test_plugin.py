@@ -44,7 +44,7 @@ def test_a_connection_of_the_type_gets_the_hook(airflow_home):
     assert hook.rocketmq_conn_id == "c1"
 
 
-@pytest.mark.parametrize(("dag_id", "task_id"), [("trace_ingest", "extract"), ("trace_marts", "build")])
+@pytest.mark.parametrize(("dag_id", "task_id"), [("trace_ingest", "ingest"), ("trace_marts", "build")])
 def test_a_spark_task_links_to_what_its_run_published(airflow_home, dag_id, task_id):
     from airflow.dag_processing.dagbag import DagBag
     from airflow.models.taskinstancekey import TaskInstanceKey

@@ -51,7 +51,9 @@ def test_a_full_disk(world: World, small_disk: Path):
     run = on_disk.run("tests.faults.jobs.again", str(ballast), "extract", "--cluster", CLUSTER)
     first, ended, second = run.output.partition("the first ended with 1\n")
     assert ended, run.output
-    assert all("plan: 2000 messages" in output for output in (first, second)), "the first published some"
+    assert all(f"plan of {CLUSTER}: 2000 messages" in output for output in (first, second)), (
+        "the first published some"
+    )
     last = first.strip().splitlines()[-1]
     assert run.code == 0, run.output
     difference = on_disk.compare(RAW)

@@ -1,0 +1,83 @@
+"""Job: one cycle of ingestion. Extract all clusters side by side, merge their records, run the checks of raw and events.
+
+The merge does not wait for a cluster that is slower than the others (`extract.wait_seconds`). Such a cluster is read on
+while the merge runs, in pieces that are published one by one; what is left is read by the next cycle.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from spark_jobs.ingest.side_by_side import FIRST_PIECE, Extraction, Extractions, next_piece, side_by_side
+from spark_jobs.jobs import report
+from spark_jobs.jobs.extract import extract_and_report, record_facts
+from spark_jobs.jobs.merge import merge_and_check
+from spark_jobs.jobs.run import job_parser, run_job
+from spark_jobs.lake import tables
+from spark_jobs.lake.session import session
+from spark_jobs.rocketmq.errors import RocketMQError
+from spark_jobs.settings import Cluster, Settings
+
+
+def ingest(spark: SparkSession, clusters: list[Cluster], settings: Settings, run_id: str) -> Extractions:
+    """Extract the clusters, and merge; return the extractions, whose failures the caller reports."""
+    limit = settings.extract.max_offsets_per_run
+
+    def extract(running: Extraction) -> None:
+        cluster = settings.cluster(running.cluster)
+        try:
+            record_facts(cluster, settings, run_id)
+            piece = min(FIRST_PIECE, limit) if len(clusters) > 1 else limit
+            while not running.abandoned.is_set():
+                done, written = extract_and_report(spark, cluster, settings, run_id, piece)
+                running.read += written.messages
+                running.left = sum(step.lag for step in done.steps)
+                running.failures = done.failures
+                piece = min(next_piece(written.messages, written.seconds), limit - running.read)
+                if not written.messages or not running.left or running.failures or piece <= 0:
+                    break
+        except (
+            RocketMQError,
+            ValueError,
+        ) as error:  # the brokers reject the credentials, a secret is missing
+            running.failures = {cluster.name: f"cluster {cluster.name}: {error}"}
+
+    names = [each.name for each in clusters]
+    with side_by_side(names, extract, spark.sparkContext.cancelJobGroup) as extractions:
+        if slow := extractions.wait(settings.extract.wait_seconds):
+            report.not_waited_for(slow)
+        merge_and_check(spark, settings, run_id)
+    extractions.raise_error()
+    return extractions
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = job_parser(__doc__)
+    parser.add_argument(
+        "--cluster", action="append", help="name of a cluster in the settings, repeatable; by default all"
+    )
+    parser.add_argument(
+        "--failures",
+        type=Path,
+        help="write the failed clusters to this file, as JSON: name to reasons. The exit code is then 0",
+    )
+    args = parser.parse_args(argv)
+    settings = Settings()
+    clusters = [settings.cluster(name) for name in args.cluster] if args.cluster else settings.clusters
+    spark = session("ingest", settings)
+    tables.ensure(spark)
+    extractions = ingest(spark, clusters, settings, args.run_id)
+    failures = extractions.failures
+    report.ingested(extractions.unfinished, failures)
+    if args.failures:
+        args.failures.write_text(json.dumps(failures))
+        return 0
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(run_job(main))
