@@ -242,7 +242,7 @@ lint: setup ## run ruff, format, types, SQL style, dashboards against the dbt pr
 # ---- measure ------------------------------------------------------------------------------------
 
 .PHONY: bench
-bench: bench-extract bench-facts bench-decode bench-merge bench-models bench-lookup bench-dashboards ## run all benchmarks
+bench: bench-extract bench-facts bench-decode bench-merge bench-cluster bench-models bench-lookup bench-dashboards ## run all benchmarks
 
 .PHONY: bench-extract
 bench-extract: setup ## compare our client with the official Java client and the PyPI wheel, on a real broker
@@ -259,6 +259,10 @@ bench-decode: setup ## compare our decoder with DuckDB's plain split and a decod
 .PHONY: bench-merge
 bench-merge: setup ## measure decode and merge of a million records into 20 M and into 2 M, and compare with a plain append
 	@$(RUN) benchmarks.merge
+
+.PHONY: bench-cluster
+bench-cluster: setup ## measure two Spark workers beside one, and the freshness of nine clusters beside one that never answers
+	@$(RUN) benchmarks.cluster
 
 .PHONY: bench-dashboards
 bench-dashboards: .venv/installed .venv-dashboards/installed ## measure all dashboards over a year of hours with 200 topics, in a browser

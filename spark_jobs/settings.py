@@ -114,10 +114,10 @@ class Extract(Section):
     max_offsets_per_partition: int = Field(default=50_000, ge=1)
     max_inflated_bytes: int = Field(default=32 * 1024 * 1024, ge=1)
     wait_seconds: float = Field(
-        default=5,
+        default=30,
         ge=0,
-        description="how long the merge of a cycle waits for clusters that are slower than the others; they are read on "
-        "while it runs",
+        description="how long the merge waits, after the other clusters, for one that answers and of which nothing is "
+        "published yet",
     )
 
 

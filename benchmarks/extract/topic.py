@@ -30,6 +30,11 @@ class Topic:
     messages: int
     body_bytes: int
 
+    @property
+    def records(self) -> int:
+        """How many trace records its messages have."""
+        return self.messages * RECORDS + self.messages // LONG_EVERY * (LONG_RECORDS - RECORDS)
+
     def __str__(self) -> str:
         return (
             f"{self.messages:,} messages in one queue, {self.body_bytes / 1e6:.1f} MB of bodies "
@@ -38,15 +43,16 @@ class Topic:
         )
 
 
-def write(namesrv: str, broker: str, folder: Path) -> Topic:
-    """Write the topic.
+def write(
+    namesrv: str, broker: str, folder: Path, name: str = "bench-extract", messages: int = MESSAGES
+) -> Topic:
+    """Write the topic; the folder has the writer's files.
 
     Raises:
         ChildFailed: the writer has failed, or takes too long.
     """
-    name = "bench-extract"
-    numbers = map(str, (MESSAGES, RECORDS, LONG_RECORDS, LONG_EVERY))
+    numbers = map(str, (messages, RECORDS, LONG_RECORDS, LONG_EVERY))
     command = java_command("Write.java", folder, namesrv, name, broker, *numbers)
     with Child("writer", command, folder) as writer:
-        messages, size = map(int, writer.done())
-    return Topic(namesrv, name, broker, messages, size)
+        written, size = map(int, writer.done())
+    return Topic(namesrv, name, broker, written, size)

@@ -21,7 +21,6 @@ from rich.console import Console
 
 from benchmarks.extract import topic
 from benchmarks.extract.machine import description
-from benchmarks.extract.topic import LONG_EVERY, LONG_RECORDS, RECORDS
 from benchmarks.facts import suspects
 from benchmarks.facts.cpu import seconds_of
 from benchmarks.facts.groups import GROUPS, QUEUES, TOPICS, Groups
@@ -95,14 +94,13 @@ def _bench(sandbox: Sandbox, folder: Path) -> dict[str, float]:
     assert [cost.rows for cost in idle] == [1] * ROUNDS, "unchanged facts added rows"
     assert all(cost.rows >= GROUPS * TOPICS for cost in moved), "moved offsets were not recorded"
     assert [cost.checks for cost in suspected] == [SUSPECTS] * ROUNDS, "suspects were not looked up"
-    records = written.messages * RECORDS + written.messages // LONG_EVERY * (LONG_RECORDS - RECORDS)
     return {
         "facts_vs_extract": statistics.median(cost.cpu for cost in moved) / statistics.median(extractions),
         "facts_with_suspects_vs_extract": (
             statistics.median(cost.cpu for cost in suspected) / statistics.median(extractions)
         ),
         "facts_idle_s": statistics.median(cost.seconds for cost in idle),
-        "facts_rows_vs_records": max(cost.rows for cost in (first, *moved)) / records,
+        "facts_rows_vs_records": max(cost.rows for cost in (first, *moved)) / written.records,
     }
 
 

@@ -14,6 +14,8 @@ from pyspark.util import InheritableThread
 # it stopped. The first is small; then each takes about so long.
 FIRST_PIECE = 10_000
 PIECE_SECONDS = 10.0
+# How long the others wait for a cluster whose nameservers have not answered, or that is read piece by piece.
+SHORT_SECONDS = 5.0
 # How long an abandoned extraction has to drop its branch.
 _SECONDS_TO_STOP = 5.0
 _POLL_SECONDS = 0.2
@@ -25,6 +27,7 @@ class Extraction:
 
     Attributes:
         cluster: its name.
+        answered: whether a nameserver has answered.
         read: messages that it has published.
         left: messages that were left on the brokers after the last piece; None before the first.
         failures: queue or cluster to the reason why it cannot be read.
@@ -33,6 +36,7 @@ class Extraction:
     """
 
     cluster: str
+    answered: bool = False
     read: int = 0
     left: int | None = None
     failures: dict[str, str] = field(default_factory=dict)
@@ -44,22 +48,38 @@ class Extraction:
     def is_running(self) -> bool:
         return self.thread.is_alive()
 
+    @property
+    def has_succeeded(self) -> bool:
+        """Whether it has ended, and its brokers were read."""
+        return not self.is_running and self.left is not None
+
+    def patience(self, seconds: float) -> float:
+        """How long the others wait for it: `seconds` while its first piece is read."""
+        return seconds if self.answered and self.left is None else SHORT_SECONDS
+
 
 class Extractions:
     """The running extractions; see `side_by_side`."""
 
     def __init__(self, extractions: list[Extraction]):
         self._all = extractions
-        self._started = time.monotonic()
 
     def wait(self, seconds: float) -> list[str]:
-        """Wait until all have ended, or none has for so many seconds while one has; return the clusters that have not."""
-        running, last = self._all, self._started
+        """Wait until all have ended, or until the others have waited long enough; return the clusters that still run.
+
+        The others are those that have succeeded; they wait since the last of them ended. While there are none, nobody is
+        delayed.
+
+        Args:
+            seconds: how long they wait for a cluster that answers and of which nothing is published yet; for any other
+                `SHORT_SECONDS`.
+        """
+        done, since = 0, time.monotonic()
         while left := [each for each in self._all if each.is_running]:
             now = time.monotonic()
-            if len(left) < len(running):
-                running, last = left, now
-            elif len(left) < len(self._all) and now - last >= seconds:
+            if (succeeded := sum(each.has_succeeded for each in self._all)) > done:
+                done, since = succeeded, now
+            if done and all(now - since >= each.patience(seconds) for each in left):
                 break
             left[0].thread.join(_POLL_SECONDS)
         return [each.cluster for each in left]
@@ -73,11 +93,7 @@ class Extractions:
         found = {each.cluster: [*each.failures.values()] for each in self._all}
         for each in self._all:
             if each.abandoned.is_set() and each.left is None:
-                found[each.cluster].append(
-                    f"cluster {each.cluster}: nothing was read in the time that the other clusters took, and they do not "
-                    "wait for it; the next run tries again. If its brokers are slow but healthy, raise "
-                    "extract.wait_seconds (TRACE_EXTRACT__WAIT_SECONDS)"
-                )
+                found[each.cluster].append(_nothing_read(each))
         return {cluster: reasons for cluster, reasons in found.items() if reasons}
 
     @property
@@ -92,6 +108,20 @@ class Extractions:
         for each in self._all:
             if each.error is not None and not each.abandoned.is_set():
                 raise each.error
+
+
+def _nothing_read(extraction: Extraction) -> str:
+    if not extraction.answered:
+        why = "no nameserver has answered yet"
+    else:
+        why = (
+            "its first piece was not read in that time. If its brokers are slow but healthy, raise "
+            "extract.wait_seconds (TRACE_EXTRACT__WAIT_SECONDS)"
+        )
+    return (
+        f"cluster {extraction.cluster}: nothing was read while the other clusters were read and merged: {why}. "
+        "The next run tries again"
+    )
 
 
 @contextmanager

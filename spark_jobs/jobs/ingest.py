@@ -1,6 +1,6 @@
 """Job: one cycle of ingestion. Extract all clusters side by side, merge their records, run the checks of raw and events.
 
-The merge does not wait for a cluster that is slower than the others (`extract.wait_seconds`). Such a cluster is read on
+The merge does not wait long for a cluster that is slower than the others (`Extractions.wait`). Such a cluster is read on
 while the merge runs, in pieces that are published one by one; what is left is read by the next cycle.
 """
 
@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import json
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 
 from spark_jobs.ingest.side_by_side import FIRST_PIECE, Extraction, Extractions, next_piece, side_by_side
+from spark_jobs.ingest.topic_source import TopicSource
 from spark_jobs.jobs import report
 from spark_jobs.jobs.extract import extract_and_report, record_facts
 from spark_jobs.jobs.merge import merge_and_check
@@ -30,6 +32,9 @@ def ingest(spark: SparkSession, clusters: list[Cluster], settings: Settings, run
     def extract(running: Extraction) -> None:
         cluster = settings.cluster(running.cluster)
         try:
+            with suppress(RocketMQError), TopicSource(cluster, settings.extract) as source:
+                source.queues(cluster.topics[0])
+                running.answered = True
             record_facts(cluster, settings, run_id)
             piece = min(FIRST_PIECE, limit) if len(clusters) > 1 else limit
             while not running.abandoned.is_set():

@@ -19,12 +19,13 @@ import os
 import uuid
 import zlib
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from pyiceberg.catalog import Catalog
 from pyiceberg.catalog.sql import IcebergNamespaceProperties, IcebergTables, SqlCatalog
-from pyiceberg.exceptions import NoSuchNamespaceError
+from pyiceberg.exceptions import NamespaceAlreadyExistsError, NoSuchNamespaceError
 from sqlalchemy import select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
@@ -112,8 +113,11 @@ def identity(catalog: Catalog) -> Identity | None:
 def _insert(catalog: Catalog, new: Identity) -> None:
     properties = {PROPERTY: json.dumps(asdict(new)), lake_format.PROPERTY: str(lake_format.FORMAT)}
     if not isinstance(catalog, SqlCatalog):
-        catalog.create_namespace_if_not_exists(NAMESPACE)
-        catalog.update_namespace_properties(NAMESPACE, updates=properties)
+        # Of two concurrent processes one creates it; an update would replace the identity of the other one.
+        with suppress(NamespaceAlreadyExistsError):
+            catalog.create_namespace(NAMESPACE, properties)
+        if identity(catalog) is None:
+            catalog.update_namespace_properties(NAMESPACE, updates=properties)
         return
     try:
         # Insert, because an update would replace the identity of a concurrent process.

@@ -11,20 +11,20 @@ import psycopg2
 import pytest
 
 from sandbox.broker import TRACE_TOPIC, rocketmq
+from sandbox.network import Network
+from sandbox.network import network as connected
+from sandbox.postgres import postgres_programs, running_postgres
+from sandbox.spark_cluster import WORKERS, standalone
 from sandbox.traffic import generate
 from spark_jobs.lake import jars
 from spark_jobs.settings import Catalog, Cluster, Settings
 from spark_jobs.settings_deployment import Spark, Warehouse
-from tests.cluster.network import Network
-from tests.cluster.network import network as connected
 from tests.cluster.s3 import BUCKET, REGION, Store, moto
-from tests.cluster.standalone import WORKERS, standalone
 from tests.cluster.world import (
     BODIES,
     BROKER_SECRETS,
     CONNECTIONS,
     GUARDED,
-    SECRETS,
     SHOP,
     SMALL,
     Deployment,
@@ -33,7 +33,6 @@ from tests.cluster.world import (
     run,
 )
 from tests.faults.jobs.bodies import body
-from tests.postgres import running_postgres
 from tests.rocketmq import java_client
 from tests.rocketmq.test_access import ACL_CONF, ADMIN, READER
 from tests.soak import IS_SOAK
@@ -87,6 +86,8 @@ def store(network: Network, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 @pytest.fixture(scope="package")
 def postgres(network: Network) -> Iterator[int]:
+    if postgres_programs() is None:
+        pytest.skip("Postgres is missing: apt-get install postgresql")
     with running_postgres(CONNECTIONS, network.host) as port:
         connection = psycopg2.connect(host=network.host, port=port, user="postgres", dbname="postgres")
         connection.autocommit = True
@@ -128,9 +129,9 @@ def deployment(
 
 
 @pytest.fixture
-def secrets(monkeypatch: pytest.MonkeyPatch) -> None:
+def secrets(deployment: Deployment, monkeypatch: pytest.MonkeyPatch) -> None:
     """The secrets of the lake are in this process's environment."""
-    for name, value in SECRETS.items():
+    for name, value in deployment.secrets.items():
         monkeypatch.setenv(name, value)
 
 
@@ -162,5 +163,6 @@ def merged(deployment: Deployment, extracted: Watch) -> set[str]:
 @pytest.fixture(scope="package")
 def on_postgres(deployment: Deployment, merged: set[str]) -> Deployment:
     """The deployment, with marts."""
+    deployment.store.trust_everybody()
     run(deployment, ("marts",))
     return deployment

@@ -11,6 +11,7 @@ import os
 import secrets
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
@@ -48,7 +49,12 @@ class Call(NamedTuple):
 
 
 class Handlers:
-    """Iceberg's handlers of the requests; all return a Java response or None."""
+    """Iceberg's handlers of the requests; all return a Java response or None.
+
+    One request at a time creates namespaces: the JDBC catalog behind it does not do that atomically.
+    """
+
+    creating = threading.Lock()
 
     def __init__(self, properties: dict[str, str]):
         self._catalog = self._class("CatalogUtil").buildIcebergCatalog(
@@ -82,9 +88,7 @@ class Handlers:
         h, c = self._handlers, self._catalog
         return {
             "GET namespaces": lambda call: h.listNamespaces(c, self._class("catalog.Namespace").empty()),
-            "POST namespaces": lambda call: h.createNamespace(
-                c, self._request("CreateNamespaceRequest", call.body)
-            ),
+            "POST namespaces": self._create_namespace,
             "GET namespaces/*": lambda call: h.loadNamespace(c, self._namespace(call.parts)),
             "HEAD namespaces/*": lambda call: h.namespaceExists(c, self._namespace(call.parts)),
             "DELETE namespaces/*": lambda call: h.dropNamespace(c, self._namespace(call.parts)),
@@ -115,6 +119,11 @@ class Handlers:
             "POST views/*": lambda call: h.renameView(c, self._request("RenameTableRequest", call.body)),
             "POST namespaces/*/tables/*/*": lambda call: None,  # metrics
         }.get(f"{method} {shape}")
+
+    def _create_namespace(self, call: Call) -> Any:
+        with self.creating:
+            request = self._request("CreateNamespaceRequest", call.body)
+            return self._handlers.createNamespace(self._catalog, request)
 
     def _create_table(self, call: Call) -> Any:
         request = self._request("CreateTableRequest", call.body)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import subprocess
@@ -14,31 +15,34 @@ from pathlib import Path
 from typing import Any
 
 import boto3
+import httpx
 
 from deploy import child_process
 
 BUCKET = "lake"
-KEY, SECRET = "test-key-4711", "test-secret-4711"
 REGION = "eu-test-1"
 FAKETIME = next(iter(sorted(Path("/usr/lib").glob("*/faketime/libfaketime.so.1"))), None)
 
 
 @dataclass(frozen=True)
 class Store:
-    """A running server with an empty bucket; `clock` is the file with the difference of its clock."""
+    """A running server with an empty bucket.
+
+    Attributes:
+        endpoint: its address.
+        clock: the file with the difference of its clock.
+        key: the access key that it accepts.
+        secret: the secret key.
+    """
 
     endpoint: str
     clock: Path
+    key: str
+    secret: str
 
     @property
     def client(self) -> Any:
-        return boto3.client(
-            "s3",
-            endpoint_url=self.endpoint,
-            aws_access_key_id=KEY,
-            aws_secret_access_key=SECRET,
-            region_name=REGION,
-        )
+        return _client("s3", self.endpoint, self.key, self.secret)
 
     def keys(self, prefix: str = "") -> list[str]:
         """The keys of all objects."""
@@ -52,6 +56,10 @@ class Store:
             file.parent.mkdir(parents=True, exist_ok=True)
             self.client.download_file(BUCKET, key, str(file))
 
+    def trust_everybody(self) -> None:
+        """Verify no more signatures, which takes moto longer than the requests of a build of the marts."""
+        httpx.post(f"{self.endpoint}/moto-api/reset-auth", content="inf").raise_for_status()
+
     def put(self, key: str, content: bytes, age: str) -> None:
         """Store an object that is already of that age, such as "5d"."""
         self.clock.write_text(f"-{age}")
@@ -61,7 +69,7 @@ class Store:
 
 @contextmanager
 def moto(folder: Path, host: str) -> Iterator[Store]:
-    """Run moto's server, which accepts any credentials."""
+    """Run moto's server. It has one user, and verifies the signature of every request."""
     with socket.create_server((host, 0)) as free:
         port = free.getsockname()[1]
     clock = folder / "clock"
@@ -76,17 +84,43 @@ def moto(folder: Path, host: str) -> Iterator[Store]:
     with (folder / "moto.log").open("w") as log:
         process = child_process.spawn(
             [str(Path(sys.executable).with_name("moto_server")), "-H", host, "-p", str(port)],
-            env={**os.environ, **faketime, "MOTO_S3_DEFAULT_KEY_BUFFER_SIZE": "104857600"},
+            env={
+                **os.environ,
+                **faketime,
+                "MOTO_S3_DEFAULT_KEY_BUFFER_SIZE": "104857600",
+                "INITIAL_NO_AUTH_ACTION_COUNT": "4",  # those of `_set_up`
+            },
             stdout=log,
             stderr=subprocess.STDOUT,
         )
     try:
         wait_for_server((host, port), process)
-        store = Store(f"http://{host}:{port}", clock)
-        store.client.create_bucket(Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": REGION})
-        yield store
+        yield _set_up(f"http://{host}:{port}", clock)
     finally:
         child_process.end(process, grace_seconds=5)
+
+
+def _client(service: str, endpoint: str, key: str, secret: str) -> Any:
+    return boto3.client(
+        service,
+        endpoint_url=endpoint,
+        region_name=REGION,
+        aws_access_key_id=key,
+        aws_secret_access_key=secret,
+    )
+
+
+def _set_up(endpoint: str, clock: Path) -> Store:
+    """Create the bucket, and a user who may do anything with it."""
+    iam = _client("iam", endpoint, "none", "none")
+    iam.create_user(UserName="pipeline")
+    allowed = {"Effect": "Allow", "Action": "s3:*", "Resource": "*"}
+    policy = json.dumps({"Version": "2012-10-17", "Statement": [allowed]})
+    iam.put_user_policy(UserName="pipeline", PolicyName="lake", PolicyDocument=policy)
+    made = iam.create_access_key(UserName="pipeline")["AccessKey"]
+    where = {"LocationConstraint": REGION}
+    _client("s3", endpoint, "none", "none").create_bucket(Bucket=BUCKET, CreateBucketConfiguration=where)
+    return Store(endpoint, clock, made["AccessKeyId"], made["SecretAccessKey"])
 
 
 def wait_for_server(address: tuple[str, int], process: subprocess.Popen[bytes]) -> None:

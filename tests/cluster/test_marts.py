@@ -13,7 +13,7 @@ import pytest
 from spark_jobs.lake.catalog import lake
 from spark_jobs.settings import Catalog, Settings
 from tests.cluster.rest_catalog import CREDENTIAL, rest_catalog
-from tests.cluster.s3 import BUCKET, KEY, REGION, SECRET
+from tests.cluster.s3 import BUCKET, REGION
 from tests.cluster.world import GUARDED, SHOP, Deployment, finished, run
 
 pytestmark = pytest.mark.usefixtures("secrets")
@@ -54,8 +54,8 @@ def on_rest(deployment: Deployment, tmp_path_factory: pytest.TempPathFactory) ->
         "client.region": REGION,
         "s3.endpoint": deployment.store.endpoint,
         "s3.path-style-access": "true",
-        "s3.access-key-id": KEY,
-        "s3.secret-access-key": SECRET,
+        "s3.access-key-id": deployment.store.key,
+        "s3.secret-access-key": deployment.store.secret,
     }
     with rest_catalog(tmp_path_factory.mktemp("rest"), address, properties) as uri:
         catalog = Catalog(kind="rest", uri=uri, credentials_env="REST", oauth2_uri=f"{uri}/v1/oauth/tokens")

@@ -15,20 +15,15 @@ import psutil
 import psycopg2
 
 from deploy import child_process
+from sandbox.spark_cluster import Standalone
 from spark_jobs.settings import PROJECT, Settings
-from tests.cluster.s3 import KEY, SECRET, Store
-from tests.cluster.standalone import Standalone
+from tests.cluster.s3 import Store
 from tests.rocketmq.test_access import READER
 
 CONNECTIONS = 20
 SHOP, GUARDED = "shop", "guarded"
 BODIES = 300  # trace messages that are written to each broker
-SECRETS = {
-    "LAKE_USER": "postgres",
-    "LAKE_PASSWORD": "postgres-password-4711",
-    "STORE_ACCESS_KEY_ID": KEY,
-    "STORE_SECRET_ACCESS_KEY": SECRET,
-}
+PASSWORD = "postgres-password-4711"
 BROKER_SECRETS = {"GUARDED_ACCESS_KEY": READER.access_key, "GUARDED_SECRET_KEY": READER.secret_key}
 # Small JVMs: the machine of the tests has two cores.
 SMALL = {
@@ -64,6 +59,16 @@ class Deployment:
         """The same servers with other settings."""
         return replace(self, settings=self.settings.model_copy(update=sections))
 
+    @property
+    def secrets(self) -> dict[str, str]:
+        """Variables with the credentials of the catalog and of the warehouse."""
+        return {
+            "LAKE_USER": "postgres",
+            "LAKE_PASSWORD": PASSWORD,
+            "STORE_ACCESS_KEY_ID": self.store.key,
+            "STORE_SECRET_ACCESS_KEY": self.store.secret,
+        }
+
     def variables(self) -> dict[str, str]:
         """The settings and the secrets of the lake, as environment variables."""
         sections = self.settings.model_dump(
@@ -72,7 +77,7 @@ class Deployment:
         given = {
             f"TRACE_{name.upper()}": json.dumps(_without_none(value)) for name, value in sections.items()
         }
-        return {**SECRETS, **given, "TRACE_HOME": str(self.settings.home)}
+        return {**self.secrets, **given, "TRACE_HOME": str(self.settings.home)}
 
     def start(self, job: str, *arguments: str, **environment: str) -> subprocess.Popen[str]:
         """Start a job as a process that knows nothing but the settings and the secrets."""
@@ -95,8 +100,12 @@ class Deployment:
 
 
 def finished(process: subprocess.Popen[str], seconds: float = 600) -> Job:
-    """Wait for the end of a job."""
-    output, _ = process.communicate(timeout=seconds)
+    """Wait for the end of a job; it is ended if it takes longer."""
+    try:
+        output, _ = process.communicate(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        child_process.end(process, grace_seconds=5)
+        raise
     return Job(process.returncode, output)
 
 
@@ -111,6 +120,7 @@ class Watch:
 
     def __init__(self, deployment: Deployment):
         self._address, self._stop = deployment.postgres, threading.Event()
+        self._hidden = [PASSWORD, deployment.store.secret, BROKER_SECRETS["GUARDED_SECRET_KEY"]]
         self._pool = ThreadPoolExecutor(1)
         self.connections, self.on_command_lines = 0, set[str]()
 
@@ -124,9 +134,6 @@ class Watch:
 
     def _look(self) -> None:
         host, port = self._address
-        hidden = [*SECRETS.values(), *BROKER_SECRETS.values()]
-        hidden.remove("postgres")
-        hidden.remove(BROKER_SECRETS["GUARDED_ACCESS_KEY"])
         with closing(psycopg2.connect(host=host, port=port, user="postgres", dbname="iceberg")) as connection:
             connection.autocommit = True
             cursor = connection.cursor()
@@ -135,7 +142,7 @@ class Watch:
                 self.connections = max(self.connections, cursor.fetchone()[0])
                 for process in psutil.process_iter(["cmdline"]):
                     line = " ".join(process.info["cmdline"] or ())
-                    self.on_command_lines |= {each for each in hidden if each in line}
+                    self.on_command_lines |= {each for each in self._hidden if each in line}
 
 
 def run(deployment: Deployment, *steps: tuple[str, ...]) -> None:

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from sandbox.postgres import postgres_programs, running_postgres
 from spark_jobs.lake import tables
 from spark_jobs.settings import Settings
 from tests import lakes
-from tests.postgres import running_postgres
 from tests.spark.stored import messages, planned, write
 
 
@@ -46,5 +46,7 @@ def state(folder: Path) -> dict[str, tuple[int, str]]:
 @pytest.fixture(scope="package")
 def postgres() -> Iterator[int]:
     """The port of a Postgres on loopback; user `postgres` has no password."""
+    if postgres_programs() is None:
+        pytest.skip("Postgres is missing: apt-get install postgresql")
     with running_postgres() as port:
         yield port

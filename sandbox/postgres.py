@@ -9,8 +9,9 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
-import pytest
+from sandbox.server import SandboxError
 
 
 def postgres_programs() -> Path | None:
@@ -21,14 +22,18 @@ def postgres_programs() -> Path | None:
 
 @contextmanager
 def running_postgres(max_connections: int = 100, host: str = "127.0.0.1") -> Iterator[int]:
-    """Run a Postgres and yield its port; user `postgres` has no password."""
+    """Run a Postgres and yield its port; user `postgres` has no password.
+
+    Raises:
+        SandboxError: Postgres is not installed.
+    """
     programs = postgres_programs()
     if programs is None:
-        pytest.skip("Postgres is missing: apt-get install postgresql")
+        raise SandboxError("Postgres is missing: apt-get install postgresql")
     folder = Path(tempfile.mkdtemp(prefix="postgres-"))  # its own user must reach it
     with socket.create_server((host, 0)) as free:
         port = free.getsockname()[1]
-    user = {}
+    user: Any = {}
     if Path("/proc/self").stat().st_uid == 0:  # it refuses to run as root
         user = {"user": "postgres", "group": "postgres", "extra_groups": []}
         shutil.chown(folder, "postgres", "postgres")
@@ -43,7 +48,7 @@ def running_postgres(max_connections: int = 100, host: str = "127.0.0.1") -> Ite
         access.write(f"host all all {host}/32 trust\n")  # only from this machine
     options = f"-p {port} -c listen_addresses={host} -c unix_socket_directories= -c fsync=off "
     options += f"-c max_connections={max_connections} -c superuser_reserved_connections=0"
-    control = [programs / "pg_ctl", "-D", folder / "data", "-w"]
+    control: list[str | Path] = [programs / "pg_ctl", "-D", folder / "data", "-w"]
     subprocess.run(
         [*control, "-l", folder / "log", "-o", options, "start"],
         check=True,

@@ -18,9 +18,9 @@ import psutil
 import pyspark
 
 from deploy import child_process
+from sandbox.network import Network
 from spark_jobs.lake import jars
 from spark_jobs.settings import PROJECT
-from tests.cluster.network import Network
 
 WORKERS = 2
 _PORTS = "--port 0 --webui-port 0"
@@ -56,12 +56,13 @@ class Standalone:
 
 
 @contextmanager
-def standalone(network: Network, environment: Mapping[str, str]) -> Iterator[Standalone]:
+def standalone(network: Network, environment: Mapping[str, str], memory: str = "1g") -> Iterator[Standalone]:
     """Run a cluster within the block.
 
     Args:
         network: of the master and the workers.
         environment: variables of the workers, which their executors inherit, such as the secrets of the brokers.
+        memory: of each worker.
     """
     # Not below /tmp, which the workers do not see.
     with ExitStack() as stack:
@@ -73,7 +74,9 @@ def standalone(network: Network, environment: Mapping[str, str]) -> Iterator[Sta
         workers = []
         for number, host in enumerate(network.workers):
             work = folder / f"worker-{number}"
-            command = f"worker.Worker --host {host} {_PORTS} --cores 1 --memory 1g --work-dir {work} {master}"
+            command = (
+                f"worker.Worker --host {host} {_PORTS} --cores 1 --memory {memory} --work-dir {work} {master}"
+            )
             daemon = _daemon(work, command, host, environment, network.within(number))
             workers.append(stack.enter_context(daemon))
         _wait_for(folder / "master" / "log", "Registering worker", WORKERS)
