@@ -36,6 +36,7 @@ from spark_jobs.settings import PROJECT, Settings, load_settings
 ADMIN = "admin"
 PYTHON = PROJECT / ".venv-dashboards" / "bin" / "python"
 SCRIPTS = Path(__file__).parent / "superset"
+LOOPBACK = "127.0.0.1"
 START_SECONDS = 120.0
 WAIT_SECONDS = 2.0
 # Less than the supervisor of `make up` allows.
@@ -140,11 +141,11 @@ class Superset:
             lines = self.log.read_bytes()[start:].decode(errors="replace").splitlines()[-5:]
             raise DashboardsError("\n".join([f"{script} of Superset failed (log: {self.log}):", *lines]))
 
-    def command(self, port: int) -> tuple[str, ...]:
-        """The command of its server, on loopback."""
+    def command(self, port: int, host: str = LOOPBACK) -> tuple[str, ...]:
+        """The command of its server; `host` is the address that it binds."""
         return (
             *(str(PYTHON), "-m", "gunicorn", "--workers", "1", "--worker-class", "gthread", "--threads", "8"),
-            *("--timeout", "120", "--bind", f"127.0.0.1:{port}", "superset.app:create_app()"),
+            *("--timeout", "120", "--bind", f"{host}:{port}", "superset.app:create_app()"),
         )
 
 
@@ -194,30 +195,31 @@ def answers(settings: Settings, port: int) -> bool | None:
     return not superset.has_data or is_healthy(port)
 
 
-def serve(settings: Settings, port: int, wait: bool) -> int:
+def serve(settings: Settings, port: int, wait: bool, host: str = LOOPBACK) -> int:
     """Prepare Superset, run its server until Ctrl-C, and return an exit code.
 
     Args:
         settings: the lake.
-        port: of the server, on loopback.
+        port: of the server.
         wait: as a component of `make up`: wait for the first publication of the marts instead of failing, and do not show
             the new password.
+        host: the address that the server binds.
     """
     superset = Superset(settings)
     while wait and not superset.has_data:
         time.sleep(WAIT_SECONDS)
     try:
-        socket.create_server(("127.0.0.1", port)).close()
+        socket.create_server((host, port)).close()
     except OSError as error:
         raise DashboardsError(
-            f"port {port} of 127.0.0.1 cannot be used: {error}. Use another one: DASHBOARDS_PORT=…"
+            f"port {port} of {host} cannot be used: {error}. Use another one: DASHBOARDS_PORT=…"
         ) from None
     # Under `make up` the output is a log, where a password does not belong.
     shows_password = not superset.password_file.exists() and not wait
     started = time.monotonic()
     _console.print(f"preparing Superset in {superset.home} (the first time takes about a minute)")
     superset.prepare()
-    with running(superset, port) as process:
+    with running(superset, port, host) as process:
         seconds = time.monotonic() - started
         _console.print(f"dashboards: {url_of(port)}/ (ready after {seconds:.0f} s)")
         password = f": {superset.password_file.read_text()}" if shows_password else ""
@@ -227,7 +229,7 @@ def serve(settings: Settings, port: int, wait: bool) -> int:
 
 
 @contextmanager
-def running(superset: Superset, port: int) -> Iterator[subprocess.Popen[Any]]:
+def running(superset: Superset, port: int, host: str = LOOPBACK) -> Iterator[subprocess.Popen[Any]]:
     """The server of a Superset that was prepared; it answers, and is stopped at the end.
 
     Raises:
@@ -235,7 +237,7 @@ def running(superset: Superset, port: int) -> Iterator[subprocess.Popen[Any]]:
     """
     with superset.log.open("a") as out:
         process = child_process.spawn(
-            superset.command(port),
+            superset.command(port, host),
             env=superset.environment(),
             cwd=superset.home,
             stdin=subprocess.DEVNULL,
@@ -255,7 +257,8 @@ def running(superset: Superset, port: int) -> Iterator[subprocess.Popen[Any]]:
 
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--port", type=int, default=8088, help="of Superset's web server, on loopback")
+    parser.add_argument("--port", type=int, default=8088, help="of Superset's web server")
+    parser.add_argument("--host", default=LOOPBACK, help="address that it binds; 0.0.0.0 in a container")
     parser.add_argument(
         "--wait",
         action="store_true",
@@ -266,7 +269,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     keep_private(settings.home)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     try:
-        return serve(settings, args.port, args.wait)
+        return serve(settings, args.port, args.wait, args.host)
     except (DashboardsError, assets.AssetError) as error:
         print(f"failed: {error}", file=sys.stderr)
         return 1

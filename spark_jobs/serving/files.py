@@ -100,9 +100,9 @@ def remove_superseded(settings: Settings, longer_than: timedelta = timedelta(0))
 
 
 def remove_all(settings: Settings) -> None:
-    """Remove all serving files, the current one included."""
-    if folder(settings).exists():
-        shutil.rmtree(folder(settings))
+    """Remove all serving files, the current one included. The folder stays: it may be a mount."""
+    for path in folder(settings).glob("*"):
+        path.unlink() if path.is_symlink() else shutil.rmtree(path)
 
 
 def _published(settings: Settings) -> list[Path]:
