@@ -116,9 +116,14 @@ def alertmanager(
     config: dict[str, Any] = EACH_AT_ONCE,
     receivers: Sequence[str] = ("hook",),
 ) -> Iterator[str]:
-    """A real Alertmanager that notifies the webhook, at the path of a receiver's name; yields its base URL."""
+    """A real Alertmanager that notifies the webhook, at the path of a receiver's name; yields its base URL.
+
+    Receivers that `config` has are used as they are.
+    """
     folder.mkdir(parents=True, exist_ok=True)
-    known = [{"name": name, "webhook_configs": [{"url": f"http://{webhook}/{name}"}]} for name in receivers]
+    known = config.get("receivers") or [
+        {"name": name, "webhook_configs": [{"url": f"http://{webhook}/{name}"}]} for name in receivers
+    ]
     config = config | {"global": {"resolve_timeout": resolve_timeout}, "receivers": known}
     (folder / "alertmanager.yml").write_text(json.dumps(config))
     with socket.create_server(("127.0.0.1", 0)) as free:
