@@ -15,7 +15,7 @@ from pathlib import Path
 
 from spark_jobs.lake import class_archive, jars
 from spark_jobs.lake.deployment import submit_conf
-from spark_jobs.settings import PROJECT, Limits, Settings, load_settings
+from spark_jobs.settings import PROJECT, Catalog, Limits, Lineage, Settings, Spark, Warehouse, load_settings
 
 
 def make() -> Path:
@@ -34,7 +34,7 @@ def make() -> Path:
         old.unlink()
     with tempfile.TemporaryDirectory(dir=path.parent) as scratch:
         written = Path(scratch, "written.jsa")
-        conf = submit_conf(load_settings(home=Path(scratch)))
+        conf = submit_conf(own_settings(Path(scratch)))
         conf["spark.driver.extraJavaOptions"] = (
             f"-XX:TieredStopAtLevel=1 -XX:ArchiveClassesAtExit={written} {class_archive.QUIET}"
         )
@@ -56,13 +56,20 @@ def make() -> Path:
     return path
 
 
+def own_settings(home: Path) -> Settings:
+    """Settings of a lake below `home` on this machine, whatever catalog, warehouse and cluster are configured."""
+    return load_settings(
+        home=home, catalog=Catalog(), warehouse=Warehouse(), spark=Spark(), lineage=Lineage()
+    )
+
+
 def train(home: Path) -> None:
     """Create the tables, then write, decode, merge and query a few rows, in a lake of its own."""
     from spark_jobs.lake import tables
     from spark_jobs.lake.session import session
     from spark_jobs.trace.merge import rows_of
 
-    spark = session("class archive", Settings(home=home))
+    spark = session("class archive", own_settings(home))
     tables.ensure(spark)
     raw, events = tables.RAW.full_name, tables.EVENTS.full_name
     given = {

@@ -102,7 +102,7 @@ def remove_superseded(settings: Settings, longer_than: timedelta = timedelta(0))
 def remove_all(settings: Settings) -> None:
     """Remove all serving files, the current one included. The folder stays: it may be a mount."""
     for path in folder(settings).glob("*"):
-        path.unlink() if path.is_symlink() else shutil.rmtree(path)
+        shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
 
 
 def _published(settings: Settings) -> list[Path]:

@@ -201,6 +201,7 @@ def test_removing_all_serving_files_keeps_the_folder_which_is_a_mount(tmp_path):
         file = files.start(settings)
         file.touch()
         files.publish(settings, file)
+    (files.folder(settings) / "by-hand").touch()
     files.remove_all(settings)
     assert list(files.folder(settings).iterdir()) == []
     files.remove_all(Settings(home=tmp_path / "none"))

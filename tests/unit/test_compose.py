@@ -206,7 +206,8 @@ def test_the_image_has_the_python_of_the_project_and_both_targets():
     assert "FROM warehouse AS dashboards\n" in image
     targets = {of["build"]["target"] for of in SERVICES.values() if "build" in of}
     assert targets == {"warehouse", "dashboards"}
-    assert "RUN TRACE_WAREHOUSE__URI=s3://any make setup" in image, "with the libraries of S3"
+    jars = "RUN make setup && TRACE_WAREHOUSE__URI=s3://any .venv/bin/python -m spark_jobs.lake.jars\n"
+    assert jars in image, "with the libraries of S3"
 
 
 def test_the_example_environment_names_exactly_the_variables_of_the_file():

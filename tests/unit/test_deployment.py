@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from spark_jobs.jobs import archive_classes
 from spark_jobs.lake import deployment
 from spark_jobs.serving import object_store
 from spark_jobs.settings import Settings
@@ -219,3 +220,15 @@ def test_duckdb_uses_the_default_chain_without_credentials(monkeypatch, tmp_path
         object_store.open_warehouse(connection, settings(monkeypatch, tmp_path, given))
         ((text,),) = connection.execute("select secret_string from duckdb_secrets()").fetchall()
         assert "of-the-chain" in text
+
+
+def test_the_class_archive_is_made_in_a_lake_of_its_own(monkeypatch, tmp_path):
+    lineage = {"TRACE_LINEAGE__URL": "http://marquez:5000"}
+    settings(monkeypatch, tmp_path / "deployed", EVERYWHERE | SECRETS | lineage)
+    own = archive_classes.own_settings(tmp_path)
+    assert own.catalog_uri == f"jdbc:sqlite:{tmp_path / 'catalog.db'}"
+    assert own.warehouse_uri == f"file:{tmp_path / 'warehouse'}"
+    assert own.spark.is_local
+    given = deployment.submit_conf(own) | deployment.session_conf(own)
+    assert not [value for value in given.values() if "4711" in value]
+    assert not [name for name in given if "openlineage" in name]
