@@ -22,10 +22,10 @@ import yaml
 
 from deploy import child_process
 from deploy.airflow_environment import POOLS
+from sandbox.postgres import running_postgres
 from spark_jobs.serving import files
 from spark_jobs.settings import PROJECT, Settings
-from tests.cluster.s3 import KEY, REGION, SECRET, moto
-from tests.postgres import running_postgres
+from tests.cluster.s3 import REGION, moto
 
 SERVICES = yaml.safe_load((PROJECT / "docker-compose.yml").read_text())["services"]
 LOOPBACK = "127.0.0.1"
@@ -162,13 +162,16 @@ def test_the_bucket_is_created_once(tmp_path):
             TRACE_WAREHOUSE__REGION=REGION,
             TRACE_WAREHOUSE__PATH_STYLE="true",
             TRACE_WAREHOUSE__CREDENTIALS_ENV="STORE",
-            STORE_ACCESS_KEY_ID=KEY,
-            STORE_SECRET_ACCESS_KEY=SECRET,
+            STORE_ACCESS_KEY_ID=store.key,
+            STORE_SECRET_ACCESS_KEY=store.secret,
         )
         for _ in range(2):
             done = run(command, env)
             assert (done.returncode, done.stderr) == (0, "")
             assert done.stdout == f"bucket new-lake exists at {store.endpoint}\n"
+        refused = run(command, env | {"STORE_SECRET_ACCESS_KEY": "another"})
+        assert refused.returncode == 1
+        assert "cannot be created" in refused.stderr
         assert {bucket["Name"] for bucket in store.client.list_buckets()["Buckets"]} >= {"new-lake"}
     done = run(command, env | {"STORE_SECRET_ACCESS_KEY": ""})
     assert done.returncode == 2
@@ -180,7 +183,7 @@ def test_the_bucket_is_created_once(tmp_path):
     assert gone.returncode == 1
     assert gone.stderr.startswith("failed: the bucket of s3://new-lake/rocketmq cannot be created")
     assert gone.stderr.count("\n") == 1
-    assert SECRET not in gone.stderr
+    assert store.secret not in gone.stderr
 
 
 def test_dashboards_are_healthy_while_they_wait_for_marts_and_not_while_they_start(tmp_path):
