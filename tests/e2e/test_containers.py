@@ -22,7 +22,7 @@ import yaml
 
 from deploy import child_process
 from deploy.airflow_environment import POOLS
-from sandbox.postgres import running_postgres
+from sandbox.postgres import postgres_programs, running_postgres
 from spark_jobs.serving import files
 from spark_jobs.settings import PROJECT, Settings
 from tests.cluster.s3 import REGION, moto
@@ -59,6 +59,8 @@ def free_port() -> int:
 @pytest.fixture
 def database() -> Iterator[int]:
     """The port of a Postgres as the image of the service leaves it: user `trace`, `airflow`, and what `iceberg.sql` makes."""
+    if postgres_programs() is None:
+        pytest.skip("Postgres is missing: apt-get install postgresql")
     of = SERVICES["postgres"]["environment"]
     with running_postgres() as port:
         connection = psycopg2.connect(host=LOOPBACK, port=port, user="postgres", dbname="postgres")
