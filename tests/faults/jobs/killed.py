@@ -24,6 +24,7 @@ from spark_jobs.lake.tables import Table
 from spark_jobs.settings import Settings
 from tests.faults.jobs import job as jobs
 from tests.faults.jobs.job import JOBS, Job, around
+from tests.faults.jobs.world import CLUSTER
 
 Die = Callable[[dict[str, Any]], None]
 
@@ -78,10 +79,15 @@ def mid_read(job: Job, die: Die) -> None:
 
     def hold() -> None:
         tracker = SparkContext._active_spark_context.statusTracker()  # type: ignore[union-attr]
-        earlier = set(tracker.getJobIdsForGroup())
+
+        def jobs_so_far() -> set[int]:
+            # An extraction has its cluster's name as job group, a merge has none.
+            return {*tracker.getJobIdsForGroup(), *tracker.getJobIdsForGroup(CLUSTER)}
+
+        earlier = jobs_so_far()
 
         def look() -> dict[str, Any] | None:
-            jobs = [tracker.getJobInfo(id) for id in set(tracker.getJobIdsForGroup()) - earlier]
+            jobs = [tracker.getJobInfo(id) for id in jobs_so_far() - earlier]
             stages = [tracker.getStageInfo(id) for job in jobs if job for id in job.stageIds]
             done, active = (
                 sum(getattr(stage, name) for stage in stages if stage)
