@@ -249,7 +249,7 @@ def test_unreachable_brokers_notify_once_with_the_inhibition_rules_of_the_docs(s
     shown = re.search(r"```yaml\n(.*?)```", (PROJECT / "docs" / "checks.md").read_text(), re.DOTALL)
     config = yaml.safe_load(dedent(shown[1]))
     config["route"] |= {"group_wait": "1s", "group_interval": "1s"}  # minutes, by default
-    failed = found(("trace_ingest/extract/c1", False), check=BY_NAME["task_failed"])
+    failed = found(("trace_ingest/extracted/c1", False), check=BY_NAME["task_failed"])
     follow = {"lag", "ingest_silent", "freshness_raw", "freshness_events", "freshness_marts"}
     others = {"retention_headroom", "orphan_rate", "marts_silent"}
     late = [found(("c1", False), check=BY_NAME[name]) for name in sorted(follow | others)]
@@ -264,7 +264,7 @@ def test_unreachable_brokers_notify_once_with_the_inhibition_rules_of_the_docs(s
         until(lambda: notified_of("pipeline") >= first, 20, "no notification was sent")
         time.sleep(3)
         assert (notified_of("pipeline"), notified_of("messaging")) == (first, {"orphan_rate"})
-        over = found(("trace_ingest/extract/c1", True), check=BY_NAME["task_failed"])
+        over = found(("trace_ingest/extracted/c1", True), check=BY_NAME["task_failed"])
         notify(store, [over, *late], ours, datetime.now(UTC))
         until(lambda: notified_of("pipeline") == first | follow, 20, "what still stands did not go out")
 

@@ -44,7 +44,7 @@ def opened(check: str, *measured: Measured) -> list[str]:
         ("clock_skew", "prod/10.0.0.7", 45_000.0, "prod: the clock of 10.0.0.7 is wrong by 45,000 ms, limit 30,000 ms"),
         ("ingest_silent", None, 40.0, "prod: no commit to raw or events for 40 min, limit 20 min"),
         ("offsets_contiguous", QUEUE, 2, f"prod: 2 offset(s) of {ON_QUEUE} are missing or stored twice in raw"),
-        ("task_failed", "trace_ingest/extract/prod", 1, "prod: task trace_ingest/extract/prod failed"),
+        ("task_failed", "trace_ingest/extracted/prod", 1, "prod: task trace_ingest/extracted/prod failed"),
         (
             "orphan_rate",
             "prod/orders/mail",

@@ -123,7 +123,8 @@ def deployment(
                 path_style=True,
                 credentials_env="STORE",
             ),
-            spark=Spark(master=spark.master, driver_host=network.host, conf=SMALL),
+            # Executors start slowly where all tests run at once.
+            spark=Spark(master=spark.master, driver_host=network.host, conf=SMALL, executor_seconds=300),
         )
         yield Deployment(settings, spark, store, (network.host, postgres))
 
@@ -139,7 +140,7 @@ def secrets(deployment: Deployment, monkeypatch: pytest.MonkeyPatch) -> None:
 def extracted(deployment: Deployment) -> Watch:
     """Two extractions of one cluster at once, and one of the other; the catalog and the bucket are empty."""
     # The third waits for a core while the first two work.
-    one_core = deployment.settings.spark.model_copy(update={"cores_max": 1, "executor_seconds": 300})
+    one_core = deployment.settings.spark.model_copy(update={"cores_max": 1})
     with Watch(deployment) as watch:
         jobs = [
             deployment.changed(spark=one_core).start("extract", "--cluster", name)

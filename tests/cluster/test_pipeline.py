@@ -93,7 +93,7 @@ def test_a_job_without_an_executor_ends_with_one_line(deployment: Deployment, me
     assert job.code == 1
     assert re.match(r"failed: spark://\S+ gave this job no executor within 3 s", job.last), job.output[-3000:]
     assert "Traceback" not in job.output
-    assert time.monotonic() - started < 120
+    assert time.monotonic() - started < 300
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ def test_what_is_away_is_one_line(deployment: Deployment, merged: set[str], case
     environment = {"STORE_SECRET_ACCESS_KEY": WRONG} if case == "secret" else {}
     started = time.monotonic()
     job = deployment.changed(**changed).run("merge", **environment)
-    assert time.monotonic() - started < 120
+    assert time.monotonic() - started < 300
     assert job.code == 1
     assert re.match(expected, job.last), job.output[-3000:]
     assert not any(secret in job.output for secret in (PASSWORD, deployment.store.secret, WRONG))

@@ -265,8 +265,8 @@ def test_lineage_leads_from_a_table_to_the_task_that_wrote_it(world, airflow, si
         return event["run"]["facets"]["parent"]
 
     for table, task in {
-        "raw.trace_messages": "trace_ingest.extract",
-        "events.trace_records": "trace_ingest.merge",
+        "raw.trace_messages": "trace_ingest.ingest",
+        "events.trace_records": "trace_ingest.ingest",
         "marts.consumer_group_success": "trace_marts.build",
     }.items():
         applications = {parent(event)["run"]["runId"] for event in sink.wait_for(wrote(table), 30)}
