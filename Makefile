@@ -31,6 +31,8 @@ export FROM ?=
 export TO ?=
 export FROM_OFFSET ?=
 export TO_OFFSET ?=
+export KEEP ?=
+export AT ?=
 export KEY ?=
 export QUERY ?=
 export ID ?=
@@ -49,7 +51,7 @@ export TESTS ?= tests
 export SOAK ?= 10
 export FUZZ ?= 1000000
 export RECORDS ?= 1000000
-export SOAK_TESTS ?= tests/decode/test_mutated_records.py tests/faults/client/test_fuzz.py tests/faults/client/test_parity.py tests/faults/jobs/test_two_writers.py tests/faults/jobs/test_jobs_killed.py tests/faults/jobs/test_replay_killed.py tests/faults/jobs/test_expiry_killed.py tests/faults/jobs/test_state_machine.py tests/faults/jobs/test_cycles.py tests/lake/test_ended_jobs.py tests/maintenance/test_erased_everywhere.py tests/dbt/test_serving_switch.py tests/cluster tests/incremental/test_incremental_runs.py tests/e2e/test_interrupted.py tests/e2e/test_killed.py tests/e2e/test_make_run.py
+export SOAK_TESTS ?= tests/decode/test_mutated_records.py tests/faults/client/test_fuzz.py tests/faults/client/test_parity.py tests/faults/jobs/test_two_writers.py tests/faults/jobs/test_jobs_killed.py tests/faults/jobs/test_replay_killed.py tests/faults/jobs/test_expiry_killed.py tests/faults/jobs/test_state_machine.py tests/faults/jobs/test_cycles.py tests/lake/test_ended_jobs.py tests/maintenance/test_erased_everywhere.py tests/dbt/test_serving_switch.py tests/backup tests/cluster tests/incremental/test_incremental_runs.py tests/e2e/test_interrupted.py tests/e2e/test_killed.py tests/e2e/test_make_run.py
 export STEPS ?= 300
 export CYCLES ?= 200
 export HISTORIES ?= 1000
@@ -238,6 +240,20 @@ lint: setup ## run ruff, format, types, SQL style, dashboards against the dbt pr
 	.venv/bin/mypy
 	.venv/bin/sqlfluff lint -q dbt_project/models dbt_project/tests
 	@$(RUN) deploy.dashboards.lint
+
+# ---- back up ------------------------------------------------------------------------------------
+
+.PHONY: backup
+backup: setup ## back up the lake and the state of TRACE_HOME while jobs run; TO=folder [KEEP=7: remove all but the newest seven]
+	@$(RUN) spark_jobs.jobs.backup $${TO:+--to="$$TO"} $${KEEP:+--keep="$$KEEP"}
+
+.PHONY: restore
+restore: setup ## restore a back-up into a TRACE_HOME without a lake; FROM=folder [AT=2026-11-26]
+	@$(RUN) spark_jobs.jobs.restore $${FROM:+--from="$$FROM"} $${AT:+--at="$$AT"}
+
+.PHONY: move
+move: setup ## move the lake to another TRACE_HOME; TO=folder
+	@$(RUN) spark_jobs.jobs.move $${TO:+--to="$$TO"}
 
 # ---- measure ------------------------------------------------------------------------------------
 

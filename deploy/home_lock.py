@@ -13,6 +13,7 @@ from typing import IO
 from deploy import child_process
 from spark_jobs.process.ending import end_all
 from spark_jobs.process.file_lock import NAME_SECONDS, Holder, LockedError, holder, locked, processes_with
+from spark_jobs.process.home import LOCK
 
 # The child processes of a killed holder have GRACE_SECONDS to end by themselves.
 LEFT_OVER_SECONDS = child_process.GRACE_SECONDS + 10
@@ -23,7 +24,7 @@ class HomeInUseError(RuntimeError):
 
 
 def lock_file(home: Path) -> Path:
-    return home / "home.lock"
+    return home / LOCK
 
 
 def user_of(home: Path) -> Holder | None:

@@ -83,10 +83,15 @@ def add_rule(
     known = rules_of(settings)
     salt = known[0].salt if known else secrets.token_hex(16)
     rule = Rule(cluster, kind, salt, digest(salt, named(kind, text)))
-    if rule not in known:
-        row = (cluster, kind.value, salt, rule.digest, datetime.now(UTC), None, 0, 0, run_id)
-        spark.createDataFrame([row], ERASURES.schema).coalesce(1).writeTo(ERASURES.full_name).append()
+    store(spark, settings, rule, run_id)
     return rule
+
+
+def store(spark: SparkSession, settings: Settings, rule: Rule, run_id: str) -> None:
+    """Record a rule unless it exists."""
+    if rule not in rules_of(settings):
+        row = (rule.cluster, rule.kind.value, rule.salt, rule.digest, datetime.now(UTC), None, 0, 0, run_id)
+        spark.createDataFrame([row], ERASURES.schema).coalesce(1).writeTo(ERASURES.full_name).append()
 
 
 def add_counts(spark: SparkSession, rule: Rule, messages: int, records: int) -> None:

@@ -84,9 +84,11 @@ def look_up(spark: SparkSession, settings: Settings, rule: Rule, text: str) -> F
 
 
 def erase_from_raw(
-    spark: SparkSession, settings: Settings, rule: Rule, text: str, run_id: str, dry_run: bool = False
+    spark: SparkSession, settings: Settings, rule: Rule, text: str | None, run_id: str, dry_run: bool = False
 ) -> Erased:
     """Rewrite the messages of raw that match the rule; rows and committed offsets are kept.
+
+    Without the text all messages of the cluster are compared with the rule, which takes longer.
 
     Raises:
         publish.PublishConflictError: another writer published first.
@@ -238,7 +240,7 @@ def _columns_of_ops(rule: Rule) -> list[tuple[Table, str, Column]]:
     return found
 
 
-def left(spark: SparkSession, settings: Settings, rule: Rule, text: str) -> tuple[Erased, int, int]:
+def left(spark: SparkSession, settings: Settings, rule: Rule, text: str | None) -> tuple[Erased, int, int]:
     """What main of raw, events and ops still contains: messages and records, rows, rows."""
     return (
         erase_from_raw(spark, settings, rule, text, "", dry_run=True),
@@ -265,8 +267,10 @@ def forget(
     return referencing
 
 
-def _containing(messages: DataFrame, rule: Rule, text: str) -> DataFrame:
+def _containing(messages: DataFrame, rule: Rule, text: str | None) -> DataFrame:
     """Messages of the rule's cluster that contain the text anywhere: a cheap filter before the exact match."""
+    if text is None:
+        return messages.where(F.col("cluster") == rule.cluster)
     contains = (
         F.contains("body", F.lit(text.encode())),
         F.contains("keys", F.lit(text)),
@@ -276,7 +280,7 @@ def _containing(messages: DataFrame, rule: Rule, text: str) -> DataFrame:
     return messages.where((F.col("cluster") == rule.cluster) & contains_any)
 
 
-def _audit(written: DataFrame, rows: int, rule: Rule, text: str) -> None:
+def _audit(written: DataFrame, rows: int, rule: Rule, text: str | None) -> None:
     left = rewritten(_containing(written, rule, text), [rule]).where("is_rewritten").count()
     found = written.count()
     if left or found != rows:

@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 from rich.prompt import Confirm
 
+from spark_jobs.backup import erasures as backups
 from spark_jobs.erasure import rules
 from spark_jobs.erasure.marts import erase_from_marts
 from spark_jobs.erasure.rules import Kind, Rule
@@ -57,12 +58,18 @@ def erase(
     """
     text = rules.named(kind, text)
     rule = rules.add_rule(spark, settings, cluster, kind, text, run_id)
+    backups.record(settings.home, rule)
+    return rule, erase_rule(spark, settings, rule, text, run_id)
+
+
+def erase_rule(spark: SparkSession, settings: Settings, rule: Rule, text: str | None, run_id: str) -> Erased:
+    """`erase` by a rule that is recorded; the text, if it is known, makes it faster."""
     done = publish.retry_on_conflict()(erase_from_raw, spark, settings, rule, text, run_id)
     rules.add_counts(spark, rule, done.messages, done.records)
     replay_messages(spark, settings, rewritten_messages(spark, rule), run_id)
     publish.retry_on_conflict()(erase_from_events, spark, settings, rule, run_id)
     erase_from_ops(spark, rule)
-    return rule, done
+    return done
 
 
 def preview(spark: SparkSession, settings: Settings, cluster: str, kind: Kind, text: str) -> None:
@@ -150,6 +157,7 @@ def main(argv: list[str] | None = None) -> int:
             "Preview it (DRY_RUN=1, --dry-run), then confirm with YES=1 (--yes)"
         )
     settings = Settings()
+    backups.raise_if_away(settings.home)
     spark = session("erase", settings)
     tables.ensure(spark)
     preview(spark, settings, args.cluster, kind, text)
@@ -160,33 +168,44 @@ def main(argv: list[str] | None = None) -> int:
         return 1
     rule, done = erase(spark, settings, args.cluster, kind, text, args.run_id)
     _console.print(f"removed {done.records} records from {done.messages} messages", highlight=False)
+    if not finish(spark, settings, rule, rules.named(kind, text), args.run_id):
+        return 1
+    _console.print("erased from all tables and snapshots")
+    return 0
+
+
+def all_tables(settings: Settings) -> list[str]:
+    """The tables that may contain what is erased, as `<namespace>.<table>`."""
+    spaces = ("raw", "events", "ops", "broker_facts", *branches.NAMESPACES)
+    return [table for space in spaces for table in branches.tables_in(lake(settings), space)]
+
+
+def finish(spark: SparkSession, settings: Settings, rule: Rule, text: str | None, run_id: str) -> bool:
+    """After `erase_rule`: erase from the marts and all old snapshots; return whether nothing is left."""
     with one_build(settings.home, "erase"):
         rebuilt = rebuild_marts(spark, settings, rule)
         if rebuilt:
             rebuild_serving_file(settings)
     if not rebuilt:
         _console.print("[bold red]not done[/]: the marts still contain it. Fix the build and run this again")
-        return 1
-    spaces = ("raw", "events", "ops", "broker_facts", *branches.NAMESPACES)
-    everywhere = [table for space in spaces for table in branches.tables_in(lake(settings), space)]
-    held = forget(spark, settings, everywhere, datetime.now(UTC) + timedelta(seconds=1), args.run_id)
+        return False
+    held = forget(spark, settings, all_tables(settings), datetime.now(UTC) + timedelta(seconds=1), run_id)
     if held:
         _console.print(
             f"[bold red]not done[/]: branches still contain it: {', '.join(held)}. They belong to jobs that are running "
             "or have died; maintenance drops old branches. Run this again after that"
         )
-        return 1
-    raw, events, ops = left(spark, settings, rule, rules.named(kind, text))
+        return False
+    raw, events, ops = left(spark, settings, rule, text)
     if raw.messages or events or ops:
         _console.print(
             f"[bold red]not done[/]: {raw.messages} messages, {events} records and {ops} rows of lake.ops and "
             "lake.broker_facts contain it again: another job wrote them during the erasure. Run this again",
             highlight=False,
         )
-        return 1
+        return False
     rules.complete(spark, rule)
-    _console.print("erased from all tables and snapshots")
-    return 0
+    return True
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 
+from spark_jobs.backup.folder import BackupError
 from spark_jobs.lake import damaged_files, unreachable
 from spark_jobs.lake.damaged_files import DamagedTableError
 from spark_jobs.lake.deployment import ClusterError
@@ -29,7 +30,7 @@ _OUT_OF_MEMORY = (
     "INVALID_DRIVER_MEMORY",  # too little to start with
 )
 _DISCONNECTED = ("Py4JNetworkError", "ConnectionRefusedError", "ConnectionResetError", "JvmDiedError")
-_COMPLETE = (WrongLakeError, DamagedTableError, ClusterError)
+_COMPLETE = (WrongLakeError, DamagedTableError, ClusterError, BackupError)
 _NOT_STARTED = "JAVA_GATEWAY_EXITED"
 _RETRY = "Nothing that was published is lost: run the job again"
 # Connections to a JVM that dies break before its process has ended.

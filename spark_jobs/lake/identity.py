@@ -19,8 +19,9 @@ import os
 import uuid
 import zlib
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 from pyiceberg.catalog import Catalog
@@ -37,9 +38,12 @@ from spark_jobs.settings import CATALOG, Settings
 NAMESPACE = "ops"
 PROPERTY = "trace.lake"
 RECORD = "lake.json"  # below TRACE_HOME
+UNFINISHED = "restore-unfinished"  # below TRACE_HOME: its lake may lack files, or have what was erased
 _LOCATIONS = ("write.data.path", "write.metadata.path", "write.object-storage.path")
 _HOW = "See docs/maintenance.md, Move or copy a lake"
+MOVED = "moved-to"  # below TRACE_HOME: the lake is elsewhere
 _verified: set[tuple[str | None, ...]] = set()
+_restoring: set[Path] = set()
 
 
 class WrongLakeError(ValueError):
@@ -68,6 +72,17 @@ def verify(settings: Settings, catalog: Catalog) -> None:
         WrongLakeError: they do not match; the message says what to do.
         NewerLakeError: a newer version wrote the lake.
     """
+    marker = settings.home / UNFINISHED
+    if marker.exists() and settings.home not in _restoring:
+        raise WrongLakeError(
+            f"{settings.home} is being restored, or was not restored to the end ({marker.read_text().strip()}): run the "
+            "restore again. See docs/backup.md"
+        )
+    if (moved := settings.home / MOVED).exists():
+        raise WrongLakeError(
+            f"the lake of {settings.home} was moved to {moved.read_text().strip()}: set TRACE_HOME to that, and delete this "
+            "folder. See docs/backup.md"
+        )
     catalog_key = (settings.catalog.kind, settings.catalog_uri, settings.catalog.lake_id)
     key = (str(settings.home), settings.warehouse_uri, *catalog_key)
     if key in _verified:
@@ -87,6 +102,19 @@ def verify(settings: Settings, catalog: Catalog) -> None:
     if found is not None:
         _record(settings, found)
         _verified.add(key)
+
+
+@contextmanager
+def unfinished(home: Path, what: str) -> Iterator[None]:
+    """Within the block, and after it if it fails, only this process opens the lake of a home."""
+    home.mkdir(parents=True, exist_ok=True)
+    (home / UNFINISHED).write_text(f"{what}\n")
+    _restoring.add(home)
+    try:
+        yield
+        (home / UNFINISHED).unlink()
+    finally:
+        _restoring.discard(home)
 
 
 def claim(settings: Settings, catalog: Catalog) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 log = logging.getLogger(__name__)
 
 UMASK = 0o077
+LOCK = "home.lock"  # held by a command that uses the folder alone
 # Marks that the file modes of earlier versions, which others could read, were repaired.
 _REPAIRED = ".private"
 

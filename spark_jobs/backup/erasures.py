@@ -1,0 +1,90 @@
+"""The erasures since a back-up: each is recorded beside the back-ups of its lake before it begins.
+
+`backups.json` below `TRACE_HOME` lists the folders of back-ups. A line of `erasures.jsonl` in each of them is a rule as
+`lake.ops.erasures` has it: a salted hash, not the text.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+
+from spark_jobs.backup.folder import Backup, BackupError
+from spark_jobs.erasure.rules import Kind, Rule
+
+JOURNAL = "erasures.jsonl"
+KNOWN = "backups.json"
+
+
+def known_folders(home: Path) -> list[Path]:
+    """The folders of the back-ups of a lake."""
+    file = home / KNOWN
+    return [Path(each) for each in json.loads(file.read_text())] if file.exists() else []
+
+
+def remember(home: Path, root: Path) -> None:
+    """Let later erasures of the lake be recorded in a folder of back-ups."""
+    folders = sorted({*map(str, known_folders(home)), str(root)})
+    scratch = home / f"{KNOWN}.new"
+    scratch.write_text(json.dumps(folders))
+    os.replace(scratch, home / KNOWN)
+    (root / JOURNAL).touch()
+
+
+def raise_if_away(home: Path) -> None:
+    """Check that an erasure can be recorded.
+
+    Raises:
+        BackupError: a folder of back-ups cannot be written.
+    """
+    for root in known_folders(home):
+        if not os.access(root / JOURNAL, os.W_OK):
+            raise BackupError(
+                f"{root} has back-ups of this lake, and the erasure cannot be recorded there ({JOURNAL} cannot be written), "
+                f"so a restore would bring back what is erased. Mount it; or, if these back-ups were deleted for good, "
+                f"remove it from {home / KNOWN}"
+            )
+
+
+def record(home: Path, rule: Rule) -> None:
+    """Record a rule in all folders of back-ups, durably; it may be recorded again."""
+    for root in known_folders(home):
+        record_in(root, rule)
+
+
+def record_in(root: Path, rule: Rule) -> None:
+    """Record a rule in one folder of back-ups, durably; it may be recorded again."""
+    line = json.dumps({**asdict(rule), "at": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"})
+    with (root / JOURNAL).open("a") as out:
+        out.write(f"{line}\n")
+        out.flush()
+        os.fsync(out.fileno())
+
+
+def key_of(rule: Rule) -> str:
+    """The name of a rule in `Backup.erasures`."""
+    return f"{rule.cluster}/{rule.kind.value}/{rule.salt}/{rule.digest}"
+
+
+def later_than(root: Path, backup: Backup) -> list[Rule]:
+    """The recorded rules that were not complete in a back-up.
+
+    Raises:
+        BackupError: the journal is missing or damaged.
+    """
+    file = root / JOURNAL
+    found: dict[str, Rule] = {}
+    try:
+        for line in file.read_text().splitlines():
+            values = json.loads(line)
+            rule = Rule(values["cluster"], Kind(values["kind"]), values["salt"], values["digest"])
+            found[key_of(rule)] = rule
+    except (OSError, ValueError, KeyError) as error:
+        raise BackupError(
+            f"{file} cannot be read ({error}): it has the erasures since the back-up, without which a restore would "
+            "bring back what was erased. Restore the file first"
+        ) from None
+    return [rule for key, rule in found.items() if key not in backup.erasures]

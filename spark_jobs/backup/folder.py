@@ -1,0 +1,110 @@
+"""The files in a folder of back-ups.
+
+files/<path below the warehouse>   files of tables, shared by the back-ups; Iceberg never changes a file
+<time>/catalog.db                  the catalog of one back-up
+<time>/home/…                      other files of TRACE_HOME: Airflow's database, keys and passwords, the state of alerts
+<time>/backup.json                 what is in it; written last, so a folder without it is not a back-up
+erasures.jsonl                     the erasures since, see erasures.py
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+FORMAT = 1
+MANIFEST = "backup.json"
+LOCK = "backup.lock"  # held by the one back-up that writes to the folder
+_TIME = "%Y-%m-%dT%H%M%SZ"
+
+
+class BackupError(RuntimeError):
+    """A back-up cannot be made or restored; the message says why and what to do."""
+
+
+@dataclass(frozen=True)
+class Content:
+    """One file of a back-up: size in bytes, SHA-256, and the rows of a data file."""
+
+    size: int
+    sha256: str
+    rows: int | None = None
+
+
+@dataclass(frozen=True)
+class Backup:
+    """What `backup.json` has.
+
+    Attributes:
+        format: of the folder.
+        created_at: UTC, ISO 8601; the time of the catalog.
+        home: `TRACE_HOME`.
+        warehouse: the folder of the tables.
+        tables: table or view to the number of records in its current snapshot.
+        files: path below `files` to its content.
+        state: path below `home` of the back-up, and `catalog.db`, to its content.
+        erasures: `cluster/kind/digest` of the erasures that were complete.
+    """
+
+    format: int
+    created_at: str
+    home: str
+    warehouse: str
+    tables: dict[str, int]
+    files: dict[str, Content]
+    state: dict[str, Content]
+    erasures: list[str]
+
+    @property
+    def bytes(self) -> int:
+        return sum(each.size for each in (*self.files.values(), *self.state.values()))
+
+
+def folders_of(root: Path) -> list[Path]:
+    """The folders of complete back-ups, oldest first."""
+    return sorted(path.parent for path in root.glob(f"*/{MANIFEST}"))
+
+
+def chosen(root: Path, at: str | None) -> Path:
+    """The folder of the newest back-up, or of the newest whose time starts with `at`.
+
+    Raises:
+        BackupError: there is none.
+    """
+    found = [each for each in folders_of(root) if at is None or each.name.startswith(at)]
+    if not found:
+        others = ", ".join(each.name for each in folders_of(root)) or "none"
+        raise BackupError(f"{root} has no complete back-up{f' of {at}' if at else ''} (there are: {others})")
+    return found[-1]
+
+
+def read(folder: Path) -> Backup:
+    """Read `backup.json`.
+
+    Raises:
+        BackupError: it is damaged, or of a newer format.
+    """
+    file = folder / MANIFEST
+    try:
+        found = json.loads(file.read_text())
+        if found["format"] > FORMAT:
+            raise BackupError(
+                f"{file} has format {found['format']}: a newer version made it, restore it with that"
+            )
+        for part in ("files", "state"):
+            found[part] = {name: Content(**each) for name, each in found[part].items()}
+        return Backup(**found)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise BackupError(f"{file} cannot be read: {error}") from None
+
+
+def write(folder: Path, backup: Backup) -> None:
+    """Write `backup.json`, at once and durably."""
+    scratch = folder / f"{MANIFEST}.new"
+    with scratch.open("w") as out:
+        json.dump(asdict(backup), out, indent=1, sort_keys=True)
+        out.flush()
+        os.fsync(out.fileno())
+    os.replace(scratch, folder / MANIFEST)

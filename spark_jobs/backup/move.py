@@ -1,0 +1,50 @@
+"""Move a lake to another `TRACE_HOME`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from spark_jobs.backup import copying, restore
+from spark_jobs.backup.contents import tables_of
+from spark_jobs.backup.folder import BackupError
+from spark_jobs.backup.make import Progress, copy_files, copy_state, require_embedded
+from spark_jobs.lake import identity
+from spark_jobs.lake.catalog import lake
+from spark_jobs.settings import Settings
+
+
+def move(settings: Settings, to: Path, progress: Progress) -> tuple[Settings, int]:
+    """Copy the lake and the state of its home to another folder and rewrite the paths.
+
+    The old home stays as it is, with a file that says where its lake is now; nothing opens it any more. Returns the new
+    settings and the number of files.
+
+    Raises:
+        BackupError: the lake is not embedded, the new home has one, or a job published during the move.
+    """
+    catalog, warehouse = require_embedded(settings)
+    if settings.catalog.uri or settings.warehouse.uri:
+        raise BackupError(
+            f"catalog.uri or warehouse.uri is set ({catalog}, {warehouse}): a move takes a lake whose catalog and tables are "
+            "below TRACE_HOME"
+        )
+    lake(settings)  # refuses a lake that is not the one of the settings
+    there = settings.model_copy(update={"home": to})
+    for name in ("catalog_uri", "warehouse_uri"):
+        there.__dict__.pop(name, None)
+    new_catalog, new_warehouse = restore.empty_home(there)
+    with identity.unfinished(to, f"move from {settings.home}"):
+        copying.copy_database(catalog, new_catalog)
+        moved = tables_of(new_catalog)
+        _, files = copy_files(new_catalog, warehouse, new_warehouse, {}, progress)
+        copy_state(settings.home, to, catalog, warehouse, to)
+        for path in to.rglob("*"):
+            path.chmod(0o700 if path.is_dir() else 0o600)
+        restore.relocate(there, new_catalog, warehouse, new_warehouse)
+        restore.check(new_catalog)
+        if tables_of(catalog) != moved:
+            raise BackupError(
+                f"a job published to {settings.home} during the move: wait until it has ended, then run the move again"
+            )
+        (settings.home / identity.MOVED).write_text(f"{to}\n")
+    return there, len(files)

@@ -1,0 +1,151 @@
+"""Restore a back-up into a `TRACE_HOME` that has no lake.
+
+Until the last step the home has the file `identity.UNFINISHED`, and nothing else opens its lake.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from spark_jobs.backup import contents, copying, erasures, folder
+from spark_jobs.backup.folder import Backup, BackupError, Content
+from spark_jobs.backup.make import CATALOG_FILE, Progress, require_embedded
+from spark_jobs.erasure.rules import Rule
+from spark_jobs.lake import identity
+from spark_jobs.settings import PROJECT, Settings
+
+
+@dataclass(frozen=True)
+class Restored:
+    """What was restored.
+
+    Attributes:
+        backup: the contents of the back-up.
+        relocated: whether paths were rewritten.
+        erased: the erasures that were applied again.
+    """
+
+    backup: Backup
+    relocated: bool
+    erased: list[Rule]
+
+
+def restore(
+    settings: Settings,
+    root: Path,
+    made: Path,
+    progress: Progress,
+    erase: Callable[[Settings, list[Rule]], None],
+) -> Restored:
+    """Put a back-up into the home of the settings, which must have no lake, and apply all later erasures.
+
+    Args:
+        settings: the new home. If its warehouse is elsewhere, paths are rewritten.
+        root: the folder of back-ups.
+        made: one of its back-ups.
+        progress: is called with bytes that were read.
+        erase: erases the rules from the restored lake, completely.
+
+    Raises:
+        BackupError: a file is damaged or missing, the home has a lake, or an erasure cannot be known.
+    """
+    backup = folder.read(made)
+    catalog, warehouse = empty_home(settings)
+    later = erasures.later_than(root, backup)
+    for name, content in backup.files.items():
+        copying.verify(root / "files" / name, content)
+        progress(content.size)
+    for name, content in backup.state.items():
+        copying.verify(made / name, content)
+    with identity.unfinished(settings.home, f"restore of {made}"):
+        _copy(root / "files", warehouse, backup.files, progress)
+        for name, content in backup.state.items():
+            target = catalog if name == CATALOG_FILE else settings.home / Path(name).relative_to("home")
+            _copy_one(made / name, target, content)
+        is_elsewhere = str(warehouse) != backup.warehouse
+        if is_elsewhere:
+            relocate(settings, catalog, Path(backup.warehouse), warehouse)
+        elif settings.home != Path(backup.home):
+            raise BackupError(f"the warehouse {warehouse} belongs to {backup.home}")
+        check(catalog)
+        erasures.remember(settings.home, root)
+        if later:
+            erase(settings, later)
+    return Restored(backup, is_elsewhere, later)
+
+
+def empty_home(settings: Settings) -> tuple[Path, Path]:
+    """The catalog's file and the folder of the tables; what an unfinished restore has left there is removed.
+
+    Raises:
+        BackupError: there is a lake.
+    """
+    catalog, warehouse = require_embedded(settings)
+    if (settings.home / identity.UNFINISHED).exists():
+        shutil.rmtree(warehouse, ignore_errors=True)
+        catalog.unlink(missing_ok=True)
+    found = [
+        path for path in (catalog, warehouse) if path.exists() and (path.is_file() or any(path.iterdir()))
+    ]
+    if found:
+        raise BackupError(
+            f"{' and '.join(map(str, found))} exist: a TRACE_HOME without a lake is needed. Move it away, or set "
+            "another TRACE_HOME"
+        )
+    return catalog, warehouse
+
+
+def _copy(source: Path, target: Path, files: Mapping[str, Content], progress: Progress) -> None:
+    for name, content in files.items():
+        _copy_one(source / name, target / name, content)
+        progress(content.size)
+
+
+def _copy_one(source: Path, target: Path, content: Content) -> None:
+    copied = copying.copy(source, target, content.rows)
+    if copied != content:
+        raise BackupError(f"{source} changed while it was copied")
+    target.chmod(0o600)
+
+
+def relocate(settings: Settings, catalog: Path, old: Path, new: Path) -> None:
+    """Rewrite the paths, in a process of its own.
+
+    Raises:
+        BackupError: it failed.
+    """
+    done = subprocess.run(
+        [sys.executable, "-m", "spark_jobs.backup.relocate"]
+        + ["--catalog", str(catalog), "--old", str(old), "--new", str(new)],
+        env=os.environ | {"TRACE_HOME": str(settings.home), "PYTHONPATH": str(PROJECT)},
+        cwd=PROJECT,
+        capture_output=True,
+        text=True,
+    )
+    if done.returncode:
+        raise BackupError(f"the paths of {old} could not be rewritten to {new}:\n{done.stderr[-3000:]}")
+
+
+def check(catalog: Path) -> int:
+    """Look up every file that the catalog names; return their number.
+
+    Raises:
+        BackupError: one is missing.
+    """
+    names: set[str] = set()
+    for table in contents.tables_of(catalog):
+        try:
+            contents.read_files(table)
+        except FileNotFoundError as error:
+            raise BackupError(f"{table.name}: {error}") from None
+        names |= table.files.keys()
+    missing = sorted(name for name in names if not os.path.exists(name))
+    if missing:
+        raise BackupError(f"{len(missing)} files that tables name are missing, the first is {missing[0]}")
+    return len(names)

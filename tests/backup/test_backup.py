@@ -1,0 +1,208 @@
+"""A back-up holds a lake as it was at one moment, and a restore gives it back, without what was erased since."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from spark_jobs.backup import contents, copying, erasures, folder, make, restore
+from spark_jobs.backup.erasures import JOURNAL, KNOWN
+from spark_jobs.backup.folder import BackupError
+from spark_jobs.backup.move import move
+from spark_jobs.erasure import rules
+from spark_jobs.erasure.rules import Kind, Rule
+from spark_jobs.lake import identity, tables
+from spark_jobs.lake.catalog import lake
+from spark_jobs.lake.identity import WrongLakeError
+from spark_jobs.maintenance.expiry import expire_snapshots
+from spark_jobs.process.file_lock import locked
+from spark_jobs.process.home import LOCK
+from spark_jobs.settings import Catalog, Settings
+from tests.backup.world import KEY, files, job, state
+from tests.maintenance.files import holding
+from tests.spark.stored import messages, planned, write
+
+
+def test_a_restore_elsewhere_is_the_lake_of_the_back_up(original, spark, root, tmp_path):
+    """Although the lake has gone on; and it leaves the original alone."""
+    before = state(original)
+    write(spark, original, messages(spark, 40, 60), planned(40, 60), "later")
+    untouched, home = files(original.home), tmp_path / "restored"
+    done = job("restore", home, "--from", root)
+    assert done.returncode == 0, done.stderr
+    assert "paths were rewritten; 0 later erasures were applied" in " ".join(done.stderr.split())
+    restored = Settings(home=home)
+    assert state(restored) == before
+    assert files(original.home) == untouched
+    shutil.rmtree(home / "dbt", ignore_errors=True)
+    assert holding(home / "warehouse", f"{original.home}/") == []
+    assert (home / "airflow" / "fernet-key").read_text() == "secret"
+    assert (home / "airflow" / "fernet-key").stat().st_mode & 0o777 == 0o600
+    (view,) = (each for each in contents.tables_of(home / "catalog.db") if each.is_view)
+    assert Path(view.metadata).is_relative_to(home)
+    assert Path(view.metadata).exists()
+    merged = job("merge", home)
+    assert merged.returncode == 0, merged.stderr
+
+
+def test_damaged_and_missing_files_are_named(original, root, tmp_path):
+    copied = tmp_path / "copied"
+    shutil.copytree(root, copied)
+    data = next(path for path in (copied / "files").rglob("*.parquet"))
+    content = bytearray(data.read_bytes())
+    content[len(content) // 2] ^= 1
+    data.write_bytes(content)
+    done = job("restore", tmp_path / "home", "--from", copied)
+    assert (done.returncode, f"failed: {data} is damaged" in done.stderr) == (1, True), done.stderr
+    data.unlink()
+    done = job("restore", tmp_path / "home", "--from", copied)
+    assert f"failed: {data} cannot be read (No such file or directory): the back-up is damaged" in done.stderr
+    assert not (tmp_path / "home" / "catalog.db").exists()
+
+
+def test_a_back_up_that_was_cut_short_is_none(root, tmp_path):
+    copied = tmp_path / "copied"
+    shutil.copytree(root, copied)
+    for made in folder.folders_of(copied):
+        (made / folder.MANIFEST).unlink()
+    done = job("restore", tmp_path / "home", "--from", copied)
+    assert f"failed: {copied} has no complete back-up (there are: none)" in done.stderr
+
+
+def test_without_the_journal_of_erasures_nothing_is_restored(root, tmp_path):
+    copied = tmp_path / "copied"
+    shutil.copytree(root, copied)
+    (copied / JOURNAL).unlink()
+    done = job("restore", tmp_path / "home", "--from", copied)
+    assert "without which a restore would bring back what was erased. Restore the file first" in done.stderr
+    assert not (tmp_path / "home" / "catalog.db").exists()
+
+
+def test_an_erasure_whose_record_cannot_be_written_is_refused(original, root):
+    (original.home / KNOWN).write_text(json.dumps([str(root), "/no/such/folder"]))
+    done = job("erase", original.home, "--cluster", "c", "--key", KEY, "--yes")
+    (original.home / KNOWN).write_text(json.dumps([str(root)]))
+    assert done.returncode == 1
+    assert (
+        "failed: /no/such/folder has back-ups of this lake, and the erasure cannot be recorded there"
+        in done.stderr
+    )
+
+
+def test_a_home_with_a_lake_is_refused(original, root):
+    done = job("restore", original.home, "--from", root)
+    assert done.returncode == 1
+    assert f"{original.home}/warehouse exist: a TRACE_HOME without a lake is needed" in done.stderr
+
+
+def test_files_that_are_deleted_meanwhile(original, spark, tmp_path, monkeypatch):
+    """Maintenance expires snapshots after the catalog was copied: it is copied again."""
+    copied = []
+
+    def copy_database(source: Path, target: Path):  # type: ignore[no-untyped-def]
+        content = real(source, target)
+        if source.name == "catalog.db" and not copied:
+            write(spark, original, messages(spark, 60, 80), planned(60, 80), "later")
+            expire_snapshots(spark, tables.RAW.name, datetime.now(UTC), keep=1)
+        copied.append(source.name)
+        return content
+
+    real = copying.copy_database
+    monkeypatch.setattr(copying, "copy_database", copy_database)
+    made, backup = make.make(original, tmp_path, lambda size: None)
+    assert copied.count("catalog.db") == 2
+    assert backup.tables[tables.RAW.name] == lake(original).load_table(tables.RAW.name).scan().count()
+    assert folder.folders_of(tmp_path) == [made]
+
+
+def test_a_second_back_up_copies_only_new_files_and_old_ones_can_be_removed(original, spark, tmp_path):
+    make.make(original, tmp_path, lambda size: None)
+    before = {path: path.stat().st_ino for path in (tmp_path / "files").rglob("*") if path.is_file()}
+    write(spark, original, messages(spark, 80, 90), planned(80, 90), "later")
+    _, second = make.make(original, tmp_path, lambda size: None)
+    after = {path: path.stat().st_ino for path in (tmp_path / "files").rglob("*") if path.is_file()}
+    assert before.items() <= after.items()
+    assert len(folder.folders_of(tmp_path)) == 2
+    assert make.remove_old(tmp_path, 1) == 1
+    left = {str(p.relative_to(tmp_path / "files")) for p in (tmp_path / "files").rglob("*") if p.is_file()}
+    assert left == set(second.files)
+
+
+def test_a_killed_restore_is_finished_by_the_next(root, tmp_path):
+    home = tmp_path / "home"
+    with identity.unfinished(home, "restore of a test"):
+        pass
+    (home / identity.UNFINISHED).write_text("restore of a back-up\n")
+    (home / "warehouse").mkdir()
+    (home / "warehouse" / "left").touch()
+    with pytest.raises(WrongLakeError, match="run the restore again"):
+        lake(Settings(home=home))
+    done = job("restore", home, "--from", root)
+    assert done.returncode == 0, done.stderr
+    assert not (home / "warehouse" / "left").exists()
+
+
+def test_a_move(root, tmp_path):
+    """Of a restored lake, so that the original stays for the other tests."""
+    old, new = tmp_path / "old", tmp_path / "new"
+    assert job("restore", old, "--from", root).returncode == 0
+    before = state(Settings(home=old))
+    with locked(old / LOCK, "make up"):
+        refused = job("move", old, "--to", new)
+    assert refused.returncode == 1
+    assert "`make up` (pid " in refused.stderr
+    done = job("move", old, "--to", new)
+    assert done.returncode == 0, done.stderr
+    assert state(Settings(home=new)) == before
+    assert holding(new / "warehouse", f"{old}/") == []
+    with pytest.raises(WrongLakeError, match=f"was moved to {new}"):
+        lake(Settings(home=old))
+    assert job("merge", new).returncode == 0
+
+
+def test_other_catalogs_are_referred_to_the_page(tmp_path):
+    catalog = Catalog(kind="postgres", uri="jdbc:postgresql://127.0.0.1:1/lake")
+    with pytest.raises(BackupError, match=r"see docs/backup.md, Beyond one machine"):
+        make.make(Settings(home=tmp_path, catalog=catalog), tmp_path / "to", lambda size: None)
+
+
+def test_a_killed_back_up_is_removed_by_the_next(tmp_path):
+    for name, is_complete in (("2026-11-25T000000.000Z", False), ("2026-11-26T000000.000Z", True)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / make.CATALOG_FILE).touch()
+        if is_complete:
+            (tmp_path / name / folder.MANIFEST).touch()
+    make.remove_unfinished(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["2026-11-26T000000.000Z"]
+
+
+def test_two_back_ups_into_one_folder(original, tmp_path):
+    with locked(tmp_path / folder.LOCK, "make backup"):
+        refused = job("backup", original.home, "--to", tmp_path)
+    assert refused.returncode == 1
+    assert "wait until that back-up has ended" in refused.stderr
+
+
+def test_an_erasure_that_began_before_the_folder_was_known(original, spark, tmp_path):
+    """Its rule is in the lake, but not complete: the back-up records it."""
+    rule = Rule("other", Kind.KEY, "00", "11")
+    rules.store(spark, original, rule, "run")
+    _, made = make.make(original, tmp_path, lambda size: None)
+    assert rule in erasures.later_than(tmp_path, made)
+
+
+def test_a_job_that_publishes_during_a_move(original, spark, tmp_path, monkeypatch):
+    """The move is refused, and the old lake stays in use."""
+
+    def relocate(*arguments: object) -> None:
+        write(spark, original, messages(spark, 90, 100), planned(90, 100), "later")
+
+    monkeypatch.setattr(restore, "relocate", relocate)
+    monkeypatch.setattr(restore, "check", lambda catalog: 0)
+    with pytest.raises(BackupError, match="a job published to .* during the move"):
+        move(original, tmp_path / "new", lambda size: None)
+    assert not (original.home / identity.MOVED).exists()
