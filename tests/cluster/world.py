@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -34,6 +35,9 @@ SMALL = {
 }
 
 
+_WARNING = re.compile(r"\d\d/\d\d/\d\d \d\d:\d\d:\d\d WARN ")
+
+
 @dataclass(frozen=True)
 class Job:
     """A job that has ended."""
@@ -43,7 +47,9 @@ class Job:
 
     @property
     def last(self) -> str:
-        return self.output.strip().splitlines()[-1]
+        """The last line, without what Spark logs while it stops: executors disconnect."""
+        lines = self.output.strip().splitlines()
+        return next(line for line in reversed(lines) if not _WARNING.match(line))
 
 
 @dataclass(frozen=True)
