@@ -56,12 +56,9 @@ def is_database(path: Path) -> bool:
 
 def content_of(path: Path, rows: int | None = None) -> Content:
     """Read a whole file."""
-    digest, size = hashlib.sha256(), 0
     with path.open("rb") as reader:
-        while chunk := reader.read(_CHUNK):
-            digest.update(chunk)
-            size += len(chunk)
-    return Content(size, digest.hexdigest(), rows)
+        digest = hashlib.file_digest(reader, "sha256")
+        return Content(reader.tell(), digest.hexdigest(), rows)
 
 
 def verify(path: Path, expected: Content) -> None:

@@ -17,7 +17,6 @@ from pathlib import Path
 FORMAT = 1
 MANIFEST = "backup.json"
 LOCK = "backup.lock"  # held by the one back-up that writes to the folder
-_TIME = "%Y-%m-%dT%H%M%SZ"
 
 
 class BackupError(RuntimeError):
@@ -45,7 +44,7 @@ class Backup:
         tables: table or view to the number of records in its current snapshot.
         files: path below `files` to its content.
         state: path below `home` of the back-up, and `catalog.db`, to its content.
-        erasures: `cluster/kind/digest` of the erasures that were complete.
+        erasures: the erasures that were complete, see `erasures.key_of`.
     """
 
     format: int

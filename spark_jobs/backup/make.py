@@ -11,10 +11,9 @@ from pathlib import Path
 from spark_jobs.backup import contents, copying, erasures, folder
 from spark_jobs.backup.contents import Table
 from spark_jobs.backup.folder import Backup, BackupError, Content
-from spark_jobs.erasure.rules import Kind, Rule
+from spark_jobs.erasure.rules import rules_of
 from spark_jobs.lake.catalog import lake
 from spark_jobs.lake.identity import local_path
-from spark_jobs.lake.tables import ERASURES
 from spark_jobs.settings import Settings
 
 CATALOG_FILE = "catalog.db"
@@ -60,7 +59,7 @@ def make(settings: Settings, root: Path, progress: Progress) -> tuple[Path, Back
     if root.resolve().is_relative_to(warehouse.resolve()):
         raise BackupError(f"{root} is inside of the warehouse {warehouse}")
     erasures.remember(settings.home, root)
-    for rule in _erasures(settings, complete=False):  # they began before `root` was known
+    for rule in rules_of(settings, is_complete=False):  # they began before `root` was known
         erasures.record_in(root, rule)
     known = {
         name: content for made in folder.folders_of(root) for name, content in folder.read(made).files.items()
@@ -69,7 +68,7 @@ def make(settings: Settings, root: Path, progress: Progress) -> tuple[Path, Back
         now = datetime.now(UTC)
         target = root / f"{now:%Y-%m-%dT%H%M%S}.{now.microsecond // 1000:03d}Z"
         # Before the catalog: one that completes meanwhile is applied again.
-        complete = sorted(map(erasures.key_of, _erasures(settings, complete=True)))
+        complete = sorted(map(erasures.key_of, rules_of(settings, is_complete=True)))
         state = {CATALOG_FILE: copying.copy_database(catalog, target / CATALOG_FILE)}
         try:
             tables, files = copy_files(target / CATALOG_FILE, warehouse, root / "files", known, progress)
@@ -124,19 +123,6 @@ def copy_files(
             copying.verify(copied, files[name])
             progress(files[name].size)
     return tables, files
-
-
-def _erasures(settings: Settings, complete: bool) -> list[Rule]:
-    """The rules in the lake that are complete, or those that are not."""
-    catalog = lake(settings)
-    if not catalog.table_exists(ERASURES.name):
-        return []
-    rows = catalog.load_table(ERASURES.name).scan().to_arrow().to_pylist()
-    return [
-        Rule(row["cluster"], Kind(row["kind"]), row["salt"], row["digest"])
-        for row in rows
-        if (row["completed_at"] is not None) == complete
-    ]
 
 
 def copy_state(home: Path, to: Path, *left_out: Path) -> dict[str, Content]:

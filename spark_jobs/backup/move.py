@@ -13,11 +13,11 @@ from spark_jobs.lake.catalog import lake
 from spark_jobs.settings import Settings
 
 
-def move(settings: Settings, to: Path, progress: Progress) -> tuple[Settings, int]:
+def move(settings: Settings, to: Path, progress: Progress) -> int:
     """Copy the lake and the state of its home to another folder and rewrite the paths.
 
-    The old home stays as it is, with a file that says where its lake is now; nothing opens it any more. Returns the new
-    settings and the number of files.
+    The old home stays as it is, with a file that says where its lake is now; nothing opens it any more. Returns the number
+    of files of tables.
 
     Raises:
         BackupError: the lake is not embedded, the new home has one, or a job published during the move.
@@ -47,4 +47,4 @@ def move(settings: Settings, to: Path, progress: Progress) -> tuple[Settings, in
                 f"a job published to {settings.home} during the move: wait until it has ended, then run the move again"
             )
         (settings.home / identity.MOVED).write_text(f"{to}\n")
-    return there, len(files)
+    return len(files)

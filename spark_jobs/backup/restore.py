@@ -57,6 +57,12 @@ def restore(
     """
     backup = folder.read(made)
     catalog, warehouse = empty_home(settings)
+    is_elsewhere = str(warehouse) != backup.warehouse
+    if not is_elsewhere and settings.home != Path(backup.home):
+        raise BackupError(
+            f"the back-up is of {backup.home} with its tables in {warehouse}: restore it to that TRACE_HOME, or set another "
+            "warehouse.uri"
+        )
     later = erasures.later_than(root, backup)
     for name, content in backup.files.items():
         copying.verify(root / "files" / name, content)
@@ -68,11 +74,8 @@ def restore(
         for name, content in backup.state.items():
             target = catalog if name == CATALOG_FILE else settings.home / Path(name).relative_to("home")
             _copy_one(made / name, target, content)
-        is_elsewhere = str(warehouse) != backup.warehouse
         if is_elsewhere:
             relocate(settings, catalog, Path(backup.warehouse), warehouse)
-        elif settings.home != Path(backup.home):
-            raise BackupError(f"the warehouse {warehouse} belongs to {backup.home}")
         check(catalog)
         erasures.remember(settings.home, root)
         if later:
@@ -132,8 +135,8 @@ def relocate(settings: Settings, catalog: Path, old: Path, new: Path) -> None:
         raise BackupError(f"the paths of {old} could not be rewritten to {new}:\n{done.stderr[-3000:]}")
 
 
-def check(catalog: Path) -> int:
-    """Look up every file that the catalog names; return their number.
+def check(catalog: Path) -> None:
+    """Look up every file that the catalog names.
 
     Raises:
         BackupError: one is missing.
@@ -148,4 +151,3 @@ def check(catalog: Path) -> int:
     missing = sorted(name for name in names if not os.path.exists(name))
     if missing:
         raise BackupError(f"{len(missing)} files that tables name are missing, the first is {missing[0]}")
-    return len(names)

@@ -54,13 +54,20 @@ def digest(salt: str, text: str) -> str:
     return hashlib.sha256((salt + text).encode()).hexdigest()
 
 
-def rules_of(settings: Settings, cluster: str | None = None) -> list[Rule]:
-    """The rules of a cluster, or of all clusters; read without Spark, which is cheap if there are none."""
+def rules_of(settings: Settings, cluster: str | None = None, is_complete: bool | None = None) -> list[Rule]:
+    """The rules of a cluster, or of all clusters; read without Spark, which is cheap if there are none.
+
+    With `is_complete` only those whose erasure is complete, or only those whose erasure is not.
+    """
     try:
         rows = catalog.lake(settings).load_table(ERASURES.name).scan().to_arrow().to_pylist()
     except NoSuchTableError:
         return []
-    found = [Rule(row["cluster"], Kind(row["kind"]), row["salt"], row["digest"]) for row in rows]
+    found = [
+        Rule(row["cluster"], Kind(row["kind"]), row["salt"], row["digest"])
+        for row in rows
+        if is_complete in (None, row["completed_at"] is not None)
+    ]
     return sorted({r for r in found if cluster in (None, r.cluster)}, key=lambda r: (r.kind, r.digest))
 
 

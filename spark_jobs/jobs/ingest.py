@@ -45,10 +45,8 @@ def ingest(spark: SparkSession, clusters: list[Cluster], settings: Settings, run
                 piece = min(next_piece(written.messages, written.seconds), limit - running.read)
                 if not written.messages or not running.left or running.failures or piece <= 0:
                     break
-        except (
-            RocketMQError,
-            ValueError,
-        ) as error:  # the brokers reject the credentials, a secret is missing
+        # The brokers reject the credentials, or a secret is missing.
+        except (RocketMQError, ValueError) as error:
             running.failures = {cluster.name: f"cluster {cluster.name}: {error}"}
 
     names = [each.name for each in clusters]

@@ -30,7 +30,7 @@ def main(argv: list[str] | None = None) -> int:
             locked(to / LOCK, "make move"),
             progress_of("copying and reading") as progress,
         ):
-            _, files = move(settings, to, progress)
+            files = move(settings, to, progress)
     except LockedError as error:
         raise BackupError(f"{error}: end that first (`make down`)") from None
     _console.print(

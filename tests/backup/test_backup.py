@@ -202,7 +202,7 @@ def test_a_job_that_publishes_during_a_move(original, spark, tmp_path, monkeypat
         write(spark, original, messages(spark, 90, 100), planned(90, 100), "later")
 
     monkeypatch.setattr(restore, "relocate", relocate)
-    monkeypatch.setattr(restore, "check", lambda catalog: 0)
+    monkeypatch.setattr(restore, "check", lambda catalog: None)
     with pytest.raises(BackupError, match="a job published to .* during the move"):
         move(original, tmp_path / "new", lambda size: None)
     assert not (original.home / identity.MOVED).exists()
