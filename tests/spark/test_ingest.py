@@ -131,10 +131,8 @@ def test_an_extraction_of_another_cluster_that_publishes_first_does_no_harm(lake
     with mock.patch.object(publish, "append", wraps=publish.append) as append:
         raw.write(lake, messages(lake, 1, 5), planned(1, 5), "slow", before)
     assert append.call_count == 1
-    assert lake.table("lake.raw.trace_messages").groupBy("cluster").count().collect() == [
-        ("c", 5),
-        ("other", 3),
-    ]
+    counts = lake.table("lake.raw.trace_messages").groupBy("cluster").count()
+    assert counts.sort("cluster").collect() == [("c", 5), ("other", 3)]
     positions = read_offsets(lake, settings, tables.RAW).positions
     assert {queue: position.next for queue, position in positions.items()} == {QUEUE: 5, other: 3}
 
