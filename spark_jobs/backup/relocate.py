@@ -14,7 +14,9 @@ import json
 import os
 import shutil
 import sqlite3
+import sys
 import tempfile
+import threading
 from contextlib import closing
 from pathlib import Path
 
@@ -25,12 +27,13 @@ from spark_jobs.lake import identity
 from spark_jobs.lake.deployment import catalog_address, submit_conf
 from spark_jobs.settings import CATALOG, Settings
 
+SCRATCH = "relocate-"  # what the folder below the home begins with
 _VIEWFS = "org.apache.hadoop.fs.viewfs.ViewFileSystemOverloadScheme"
 _MOUNTS = "spark.hadoop.fs.viewfs.mounttable.default"
 
 
-def relocate(settings: Settings, catalog: Path, old: Path, new: Path) -> int:
-    """Rewrite the tables and views of a catalog file, whose files are below `new`; return their number.
+def relocate(settings: Settings, catalog: Path, old: Path, new: Path) -> None:
+    """Rewrite the tables and views of a catalog file, whose files are below `new`.
 
     Args:
         settings: of the new lake.
@@ -39,7 +42,7 @@ def relocate(settings: Settings, catalog: Path, old: Path, new: Path) -> int:
         new: the folder that has their files.
     """
     tables = tables_of(catalog)
-    with tempfile.TemporaryDirectory(dir=settings.home, prefix="relocate-") as scratch:
+    with tempfile.TemporaryDirectory(dir=settings.home, prefix=SCRATCH) as scratch:
         staged = Path(scratch)
         shutil.copyfile(catalog, staged / "source.db")
         spark = _session(settings, staged / "source.db", old, new)
@@ -50,7 +53,6 @@ def relocate(settings: Settings, catalog: Path, old: Path, new: Path) -> int:
                 _rewrite_table(spark, table.name, old, new, staged)
         spark.stop()
     _rewrite_catalog(settings, catalog, str(old), str(new))
-    return len(tables)
 
 
 def _session(settings: Settings, source: Path, old: Path, new: Path) -> SparkSession:
@@ -110,12 +112,19 @@ def _rewrite_catalog(settings: Settings, catalog: Path, old: str, new: str) -> N
         )
 
 
+def _end_with_the_starter() -> None:
+    """Exit when the standard input ends, as it does when the starting process ends, even by SIGKILL."""
+    os.read(sys.stdin.fileno(), 1)
+    os._exit(1)
+
+
 def main() -> None:
+    threading.Thread(target=_end_with_the_starter, daemon=True).start()
     parser = argparse.ArgumentParser(description=__doc__)
     for name in ("catalog", "old", "new"):
         parser.add_argument(f"--{name}", type=Path, required=True)
     args = parser.parse_args()
-    print(relocate(Settings(), args.catalog, args.old, args.new))
+    relocate(Settings(), args.catalog, args.old, args.new)
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ from pathlib import Path
 from spark_jobs.backup import contents, copying, erasures, folder
 from spark_jobs.backup.folder import Backup, BackupError, Content
 from spark_jobs.backup.make import CATALOG_FILE, Progress, require_embedded
+from spark_jobs.backup.relocate import SCRATCH
 from spark_jobs.erasure.rules import Rule
 from spark_jobs.lake import identity
 from spark_jobs.settings import PROJECT, Settings
@@ -91,7 +92,8 @@ def empty_home(settings: Settings) -> tuple[Path, Path]:
     """
     catalog, warehouse = require_embedded(settings)
     if (settings.home / identity.UNFINISHED).exists():
-        shutil.rmtree(warehouse, ignore_errors=True)
+        for left in (warehouse, *settings.home.glob(f"{SCRATCH}*")):
+            shutil.rmtree(left, ignore_errors=True)
         catalog.unlink(missing_ok=True)
     found = [
         path for path in (catalog, warehouse) if path.exists() and (path.is_file() or any(path.iterdir()))
@@ -118,21 +120,26 @@ def _copy_one(source: Path, target: Path, content: Content) -> None:
 
 
 def relocate(settings: Settings, catalog: Path, old: Path, new: Path) -> None:
-    """Rewrite the paths, in a process of its own.
+    """Rewrite the paths, in a process of its own, which ends when this one does.
 
     Raises:
         BackupError: it failed.
     """
-    done = subprocess.run(
+    with subprocess.Popen(
         [sys.executable, "-m", "spark_jobs.backup.relocate"]
         + ["--catalog", str(catalog), "--old", str(old), "--new", str(new)],
         env=os.environ | {"TRACE_HOME": str(settings.home), "PYTHONPATH": str(PROJECT)},
         cwd=PROJECT,
-        capture_output=True,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
         text=True,
-    )
-    if done.returncode:
-        raise BackupError(f"the paths of {old} could not be rewritten to {new}:\n{done.stderr[-3000:]}")
+    ) as process:
+        # Not `communicate`: it would close the standard input, by whose end the process learns that this one has ended.
+        errors = process.stderr.read() if process.stderr else ""
+        failed = process.wait()
+    if failed:
+        raise BackupError(f"the paths of {old} could not be rewritten to {new}:\n{errors[-3000:]}")
 
 
 def check(catalog: Path) -> None:

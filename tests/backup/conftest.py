@@ -15,8 +15,8 @@ from tests.backup.world import NAMED
 from tests.soak import IS_SOAK
 from tests.spark.stored import RECORD, messages, planned, write
 
-# It builds marts twice.
-collect_ignore = [] if IS_SOAK else ["test_later_erasures.py"]
+# They build marts twice, and start some thirty jobs.
+collect_ignore = [] if IS_SOAK else ["test_later_erasures.py", "test_interrupted.py"]
 
 
 @pytest.fixture(scope="module")

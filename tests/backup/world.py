@@ -19,18 +19,25 @@ NAMED = "SubAfter\x01rq{0}\x01id{0}\x013\x01true\x01" + KEY + "\x010\x02"
 COMPARED = (tables.RAW.name, tables.EVENTS.name, tables.ERASURES.name)
 
 
-def job(name: str, home: Path, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
+def started(name: str, home: Path, *arguments: str | Path) -> subprocess.Popen[str]:
     environment = os.environ | {
         "TRACE_HOME": str(home),
         "TRACE_SPARK__CONF": json.dumps(QUICK),
         "PYTHONPATH": str(PROJECT),
     }
-    return subprocess.run(
+    return subprocess.Popen(
         [sys.executable, "-m", f"spark_jobs.jobs.{name}", *map(str, arguments)],
         env=environment,
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
     )
+
+
+def job(name: str, home: Path, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    process = started(name, home, *arguments)
+    out, errors = process.communicate()
+    return subprocess.CompletedProcess(process.args, process.returncode, out, errors)
 
 
 def state(settings: Settings) -> dict[str, Counter[str]]:
