@@ -56,13 +56,16 @@ class Standalone:
 
 
 @contextmanager
-def standalone(network: Network, environment: Mapping[str, str], memory: str = "1g") -> Iterator[Standalone]:
+def standalone(
+    network: Network, environment: Mapping[str, str], memory: str = "1g", pinned: bool = False
+) -> Iterator[Standalone]:
     """Run a cluster within the block.
 
     Args:
         network: of the master and the workers.
         environment: variables of the workers, which their executors inherit, such as the secrets of the brokers.
         memory: of each worker.
+        pinned: each worker, its executors and their Python processes run on one core of this machine.
     """
     # Not below /tmp, which the workers do not see.
     with ExitStack() as stack:
@@ -79,6 +82,9 @@ def standalone(network: Network, environment: Mapping[str, str], memory: str = "
             )
             daemon = _daemon(work, command, host, environment, network.within(number))
             workers.append(stack.enter_context(daemon))
+            if pinned:
+                cores = sorted(os.sched_getaffinity(0))
+                os.sched_setaffinity(workers[-1].pid, {cores[number % len(cores)]})
         _wait_for(folder / "master" / "log", "Registering worker", WORKERS)
         yield Standalone(master, folder, workers)
 

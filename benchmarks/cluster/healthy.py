@@ -27,7 +27,8 @@ ROUNDS = 3
 
 def measure(folder: Path, console: Console) -> float:
     """The ratio of the medians: from the start of a cycle to the publication of the nine clusters' records in events."""
-    cycles = 2 * (ROUNDS + 1)
+    cycles, home = 2 * (ROUNDS + 1), folder / "home"
+    home.mkdir()
     with (
         rocketmq(folder / "a", stop_in_order=False) as first,
         rocketmq(folder / "b", broker_name="broker-b", join=first.namesrv, stop_in_order=False) as second,
@@ -49,7 +50,7 @@ def measure(folder: Path, console: Console) -> float:
         seconds: dict[str, list[float]] = {name: [] for name in contestants}
         for turn in range(ROUNDS + 1):  # the first one creates the tables
             for name in [*contestants][:: 1 if turn % 2 else -1]:
-                took = _cycle(Settings(home=folder / "home", clusters=contestants[name]))
+                took = _cycle(Settings(home=home, clusters=contestants[name]))
                 if turn:
                     seconds[name].append(took)
             if turn:

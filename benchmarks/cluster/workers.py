@@ -30,14 +30,14 @@ def measure(folder: Path, console: Console) -> float:
     with (
         rocketmq(folder / "rocketmq", stop_in_order=False) as sandbox,
         running_postgres() as postgres,
-        standalone(Network(HOST, WORKERS, []), {}, memory="3g") as spark,
+        standalone(Network(HOST, WORKERS, []), {}, memory="3g", pinned=True) as spark,
     ):
         warm = topic.write(sandbox.namesrv, sandbox.broker_name, folder, "bench-warm", WARM)
         timed = topic.write(sandbox.namesrv, sandbox.broker_name, folder, "bench-timed", MESSAGES)
         console.print(
             f"topic: {timed}; {timed.records:,} records. Each run is an application of its own with an empty lake "
             f"(catalog in Postgres, files in a folder); {warm.records:,} records are read and merged before, so "
-            "that its executors are warm. Driver, broker and Postgres are on the same machine.",
+            "that its executors are warm. Each worker runs on one core; driver, broker and Postgres on all of them.",
             soft_wrap=True,
         )
         seconds: dict[int, list[float]] = {1: [], 2: []}

@@ -21,6 +21,7 @@ from spark_jobs.settings import Catalog, Cluster, Settings
 from spark_jobs.settings_deployment import Spark, Warehouse
 from tests.cluster.s3 import BUCKET, REGION, Store, moto
 from tests.cluster.world import (
+    AT_ONCE,
     BODIES,
     BROKER_SECRETS,
     CONNECTIONS,
@@ -111,6 +112,7 @@ def deployment(
         settings = Settings(
             home=tmp_path_factory.mktemp("home"),
             clusters=clusters,
+            limits=AT_ONCE,
             catalog=Catalog(
                 kind="postgres",
                 uri=f"jdbc:postgresql://{network.host}:{postgres}/iceberg",
@@ -164,6 +166,6 @@ def merged(deployment: Deployment, extracted: Watch) -> set[str]:
 @pytest.fixture(scope="package")
 def on_postgres(deployment: Deployment, merged: set[str]) -> Deployment:
     """The deployment, with marts."""
-    deployment.store.trust_everybody()
-    run(deployment, ("marts",))
+    with deployment.store.trusting():
+        run(deployment, ("marts",))
     return deployment

@@ -84,41 +84,60 @@ class Handlers:
 
     def route(self, method: str, parts: list[str]) -> Callable[[Call], Any] | None:
         """The handler of a method and a path below /v1; None if there is none."""
-        shape = "/".join(name if place in (0, 2) else "*" for place, name in enumerate(parts))
+        named = {1: "{namespace}", 3: "{table}" if "tables" in parts[2:3] else "{view}"}
+        names = named if parts[0] == "namespaces" else {}
+        path = "/".join(names.get(place, part) for place, part in enumerate(parts))
+        return self.routes.get(f"{method} {path}")
+
+    @cached_property
+    def routes(self) -> dict[str, Callable[[Call], Any]]:
+        """The endpoints as the specification of the protocol writes them, without `/v1/{prefix}/`."""
         h, c = self._handlers, self._catalog
         return {
             "GET namespaces": lambda call: h.listNamespaces(c, self._class("catalog.Namespace").empty()),
             "POST namespaces": self._create_namespace,
-            "GET namespaces/*": lambda call: h.loadNamespace(c, self._namespace(call.parts)),
-            "HEAD namespaces/*": lambda call: h.namespaceExists(c, self._namespace(call.parts)),
-            "DELETE namespaces/*": lambda call: h.dropNamespace(c, self._namespace(call.parts)),
-            "POST namespaces/*/properties": lambda call: h.updateNamespaceProperties(
+            "GET namespaces/{namespace}": lambda call: h.loadNamespace(c, self._namespace(call.parts)),
+            "HEAD namespaces/{namespace}": lambda call: h.namespaceExists(c, self._namespace(call.parts)),
+            "DELETE namespaces/{namespace}": lambda call: h.dropNamespace(c, self._namespace(call.parts)),
+            "POST namespaces/{namespace}/properties": lambda call: h.updateNamespaceProperties(
                 c, self._namespace(call.parts), self._request("UpdateNamespacePropertiesRequest", call.body)
             ),
-            "GET namespaces/*/tables": lambda call: h.listTables(c, self._namespace(call.parts)),
-            "POST namespaces/*/tables": self._create_table,
-            "GET namespaces/*/tables/*": lambda call: h.loadTable(
+            "GET namespaces/{namespace}/tables": lambda call: h.listTables(c, self._namespace(call.parts)),
+            "POST namespaces/{namespace}/tables": self._create_table,
+            "GET namespaces/{namespace}/tables/{table}": lambda call: h.loadTable(
                 c, self._identifier(call.parts), self._class("rest.RESTCatalogProperties$SnapshotMode").ALL
             ),
-            "HEAD namespaces/*/tables/*": lambda call: h.tableExists(c, self._identifier(call.parts)),
-            "POST namespaces/*/tables/*": lambda call: h.updateTable(
+            "HEAD namespaces/{namespace}/tables/{table}": lambda call: h.tableExists(
+                c, self._identifier(call.parts)
+            ),
+            "POST namespaces/{namespace}/tables/{table}": lambda call: h.updateTable(
                 c, self._identifier(call.parts), self._request("UpdateTableRequest", call.body)
             ),
-            "DELETE namespaces/*/tables/*": lambda call: h.dropTable(c, self._identifier(call.parts)),
-            "POST tables/*": lambda call: h.renameTable(c, self._request("RenameTableRequest", call.body)),
-            "GET namespaces/*/views": lambda call: h.listViews(c, self._namespace(call.parts)),
-            "POST namespaces/*/views": lambda call: h.createView(
+            "DELETE namespaces/{namespace}/tables/{table}": lambda call: h.dropTable(
+                c, self._identifier(call.parts)
+            ),
+            "POST tables/rename": lambda call: h.renameTable(
+                c, self._request("RenameTableRequest", call.body)
+            ),
+            "GET namespaces/{namespace}/views": lambda call: h.listViews(c, self._namespace(call.parts)),
+            "POST namespaces/{namespace}/views": lambda call: h.createView(
                 c, self._namespace(call.parts), self._request("CreateViewRequest", call.body)
             ),
-            "GET namespaces/*/views/*": lambda call: h.loadView(c, self._identifier(call.parts)),
-            "HEAD namespaces/*/views/*": lambda call: h.viewExists(c, self._identifier(call.parts)),
-            "POST namespaces/*/views/*": lambda call: h.updateView(
+            "GET namespaces/{namespace}/views/{view}": lambda call: h.loadView(
+                c, self._identifier(call.parts)
+            ),
+            "HEAD namespaces/{namespace}/views/{view}": lambda call: h.viewExists(
+                c, self._identifier(call.parts)
+            ),
+            "POST namespaces/{namespace}/views/{view}": lambda call: h.updateView(
                 c, self._identifier(call.parts), self._request("UpdateTableRequest", call.body)
             ),
-            "DELETE namespaces/*/views/*": lambda call: h.dropView(c, self._identifier(call.parts)),
-            "POST views/*": lambda call: h.renameView(c, self._request("RenameTableRequest", call.body)),
-            "POST namespaces/*/tables/*/*": lambda call: None,  # metrics
-        }.get(f"{method} {shape}")
+            "DELETE namespaces/{namespace}/views/{view}": lambda call: h.dropView(
+                c, self._identifier(call.parts)
+            ),
+            "POST views/rename": lambda call: h.renameView(c, self._request("RenameTableRequest", call.body)),
+            "POST namespaces/{namespace}/tables/{table}/metrics": lambda call: None,
+        }
 
     def _create_namespace(self, call: Call) -> Any:
         with self.creating:
@@ -144,10 +163,14 @@ def _handler(handlers: Handlers, tokens: set[str]) -> type[BaseHTTPRequestHandle
             if (self.headers.get("Authorization") or "").removeprefix("Bearer ") not in tokens:
                 return self._fail(401, "NotAuthorizedException", "The token is unknown or has expired")
             if parts == ["config"]:
-                return self._send(200, {"defaults": {}, "overrides": {}})
+                endpoints = [route.replace(" ", " /v1/{prefix}/", 1) for route in handlers.routes]
+                return self._send(200, {"defaults": {}, "overrides": {}, "endpoints": endpoints})
             route = handlers.route(self.command, parts)
             if route is None:
                 return self._fail(404, "NoSuchRouteException", f"no route {self.command} {path}")
+            # Iceberg loads classes by name, and a thread of Python has no class loader.
+            java = jpype.java.lang
+            java.Thread.currentThread().setContextClassLoader(java.ClassLoader.getSystemClassLoader())
             try:
                 response = route(Call(parts, body))
             except jpype.JException as error:

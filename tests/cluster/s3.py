@@ -50,15 +50,25 @@ class Store:
         return [item["Key"] for page in pages for item in page.get("Contents", ())]
 
     def download(self, prefix: str, folder: Path) -> None:
-        """Copy all objects below a prefix into a new folder."""
+        """Copy all objects below a prefix into a new folder, except the empty ones that pyarrow writes for folders."""
         for key in self.keys(prefix):
+            if key.endswith("/"):
+                continue
             file = folder / key
             file.parent.mkdir(parents=True, exist_ok=True)
             self.client.download_file(BUCKET, key, str(file))
 
-    def trust_everybody(self) -> None:
-        """Verify no more signatures, which takes moto longer than the requests of a build of the marts."""
-        httpx.post(f"{self.endpoint}/moto-api/reset-auth", content="inf").raise_for_status()
+    @contextmanager
+    def trusting(self) -> Iterator[None]:
+        """Verify no signature within the block, as this takes moto longer than the requests of a build of the marts."""
+        self._verify_after("inf")
+        try:
+            yield
+        finally:
+            self._verify_after("0")
+
+    def _verify_after(self, requests: str) -> None:
+        httpx.post(f"{self.endpoint}/moto-api/reset-auth", content=requests).raise_for_status()
 
     def put(self, key: str, content: bytes, age: str) -> None:
         """Store an object that is already of that age, such as "5d"."""

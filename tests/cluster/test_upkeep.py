@@ -20,6 +20,7 @@ from tests.cluster.world import BODIES, GUARDED, SHOP, Deployment, finished, run
 from tests.faults.jobs.bodies import body, pieces
 from tests.maintenance.files import holding
 from tests.rocketmq import java_client
+from tests.rocketmq.test_access import ADMIN
 
 pytestmark = pytest.mark.usefixtures("secrets")
 
@@ -78,7 +79,14 @@ def test_the_serving_file_reads_the_bucket(on_postgres: Deployment):
 def test_a_worker_killed_during_the_merge_loses_nothing(on_postgres: Deployment, tmp_path: Path):
     """Spark repeats its tasks on the other worker."""
     more = [base64.b64encode(body(number)).decode() for number in range(BODIES, BODIES + 3000)]
-    write = {"do": "produce", "topic": TRACE_TOPIC, "broker": "broker-a", "bodies": more}
+    admin = [ADMIN.access_key, ADMIN.secret_key]  # with credentials the client creates no topic
+    write = {
+        "do": "produce",
+        "topic": TRACE_TOPIC,
+        "broker": "broker-a",
+        "bodies": more,
+        "credentials": admin,
+    }
     java_client.run(on_postgres.settings.clusters[0].namesrv[0], tmp_path, [write])
     run(on_postgres, ("extract", "--cluster", SHOP))
     spark, before = on_postgres.spark, on_postgres.spark.applications()

@@ -17,7 +17,7 @@ import psycopg2
 
 from deploy import child_process
 from sandbox.spark_cluster import Standalone
-from spark_jobs.settings import PROJECT, Settings
+from spark_jobs.settings import PROJECT, Limits, Settings
 from tests.cluster.s3 import Store
 from tests.rocketmq.test_access import READER
 
@@ -33,7 +33,14 @@ SMALL = {
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m",
     "spark.sql.shuffle.partitions": "2",
 }
-
+# No state depends on the moment of the extraction, so that lakes can be compared.
+AT_ONCE = Limits(
+    grace_seconds=0,
+    consume_timeout_seconds=0,
+    retry_horizon_seconds=0,
+    max_delay_seconds=0,
+    backlog_seconds=0,
+)
 
 _WARNING = re.compile(r"\d\d/\d\d/\d\d \d\d:\d\d:\d\d WARN ")
 
@@ -78,7 +85,7 @@ class Deployment:
     def variables(self) -> dict[str, str]:
         """The settings and the secrets of the lake, as environment variables."""
         sections = self.settings.model_dump(
-            mode="json", include={"catalog", "warehouse", "spark", "clusters"}
+            mode="json", include={"catalog", "warehouse", "spark", "clusters", "limits"}
         )
         given = {
             f"TRACE_{name.upper()}": json.dumps(_without_none(value)) for name, value in sections.items()
@@ -105,7 +112,7 @@ class Deployment:
         return finished(self.start(job, *arguments, **environment))
 
 
-def finished(process: subprocess.Popen[str], seconds: float = 600) -> Job:
+def finished(process: subprocess.Popen[str], seconds: float = 1800) -> Job:
     """Wait for the end of a job; it is ended if it takes longer."""
     try:
         output, _ = process.communicate(timeout=seconds)
