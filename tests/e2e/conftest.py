@@ -28,7 +28,8 @@ from tests.soak import IS_SOAK
 
 MESSAGES = 400
 # What takes minutes and stops nothing that another test does not stop runs in `make soak` alone.
-collect_ignore = [] if IS_SOAK else ["test_interrupted.py", "test_killed.py", "test_make_run.py"]
+_SOAK = ["test_interrupted.py", "test_killed.py", "test_make_run.py", "test_restored.py"]
+collect_ignore = [] if IS_SOAK else _SOAK
 
 
 @dataclass
