@@ -18,6 +18,7 @@ import psutil
 import pyspark
 
 from deploy import child_process
+from sandbox import cpu_limit
 from sandbox.network import Network
 from spark_jobs.lake import jars
 from spark_jobs.settings import PROJECT
@@ -57,7 +58,7 @@ class Standalone:
 
 @contextmanager
 def standalone(
-    network: Network, environment: Mapping[str, str], memory: str = "1g", pinned: bool = False
+    network: Network, environment: Mapping[str, str], memory: str = "1g", groups: Sequence[Path] = ()
 ) -> Iterator[Standalone]:
     """Run a cluster within the block.
 
@@ -65,7 +66,7 @@ def standalone(
         network: of the master and the workers.
         environment: variables of the workers, which their executors inherit, such as the secrets of the brokers.
         memory: of each worker.
-        pinned: each worker, its executors and their Python processes run on one core of this machine.
+        groups: a control group per worker, for it, its executors and their Python processes (`cpu_limit.py`).
     """
     # Not below /tmp, which the workers do not see.
     with ExitStack() as stack:
@@ -82,9 +83,8 @@ def standalone(
             )
             daemon = _daemon(work, command, host, environment, network.within(number))
             workers.append(stack.enter_context(daemon))
-            if pinned:
-                cores = sorted(os.sched_getaffinity(0))
-                os.sched_setaffinity(workers[-1].pid, {cores[number % len(cores)]})
+            if groups:
+                cpu_limit.add(groups[number], workers[-1].pid)
         _wait_for(folder / "master" / "log", "Registering worker", WORKERS)
         yield Standalone(master, folder, workers)
 

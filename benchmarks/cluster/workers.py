@@ -14,6 +14,7 @@ from rich.console import Console
 
 from benchmarks.extract import topic
 from sandbox.broker import rocketmq
+from sandbox.cpu_limit import limited
 from sandbox.network import Network
 from sandbox.postgres import running_postgres
 from sandbox.spark_cluster import Standalone, standalone
@@ -22,6 +23,8 @@ from spark_jobs.settings import PROJECT
 WARM = 100_000
 MESSAGES = 600_000
 ROUNDS = 3
+# Two machines do not share their cores with each other, nor with the broker.
+WORKER_CORES = 0.6
 HOST, WORKERS = "127.0.0.1", ["127.0.0.2", "127.0.0.3"]
 
 
@@ -30,14 +33,16 @@ def measure(folder: Path, console: Console) -> float:
     with (
         rocketmq(folder / "rocketmq", stop_in_order=False) as sandbox,
         running_postgres() as postgres,
-        standalone(Network(HOST, WORKERS, []), {}, memory="3g", pinned=True) as spark,
+        limited(WORKER_CORES, len(WORKERS)) as groups,
+        standalone(Network(HOST, WORKERS, []), {}, memory="3g", groups=groups) as spark,
     ):
         warm = topic.write(sandbox.namesrv, sandbox.broker_name, folder, "bench-warm", WARM)
         timed = topic.write(sandbox.namesrv, sandbox.broker_name, folder, "bench-timed", MESSAGES)
         console.print(
             f"topic: {timed}; {timed.records:,} records. Each run is an application of its own with an empty lake "
             f"(catalog in Postgres, files in a folder); {warm.records:,} records are read and merged before, so "
-            "that its executors are warm. Each worker runs on one core; driver, broker and Postgres on all of them.",
+            f"that its executors are warm. Each worker has one core for Spark and gets {WORKER_CORES} of a core of this "
+            f"machine, with its executor and Python; driver, broker and Postgres have what is left of {os.cpu_count()}.",
             soft_wrap=True,
         )
         seconds: dict[int, list[float]] = {1: [], 2: []}

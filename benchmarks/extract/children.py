@@ -11,7 +11,7 @@ from typing import Self
 
 from deploy import child_process
 
-ANSWER_SECONDS = 90.0
+ANSWER_SECONDS = 600.0
 END_SECONDS = 5.0
 TAIL_CHARACTERS = 2000
 

@@ -17,7 +17,7 @@ from sandbox.postgres import postgres_programs, running_postgres
 from sandbox.spark_cluster import WORKERS, standalone
 from sandbox.traffic import generate
 from spark_jobs.lake import jars
-from spark_jobs.settings import Catalog, Cluster, Settings
+from spark_jobs.settings import Catalog, Cluster, Extract, Settings
 from spark_jobs.settings_deployment import Spark, Warehouse
 from tests.cluster.s3 import BUCKET, REGION, Store, moto
 from tests.cluster.world import (
@@ -112,6 +112,7 @@ def deployment(
         settings = Settings(
             home=tmp_path_factory.mktemp("home"),
             clusters=clusters,
+            extract=Extract(margin_seconds=0),
             limits=AT_ONCE,
             catalog=Catalog(
                 kind="postgres",

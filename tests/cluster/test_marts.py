@@ -28,7 +28,8 @@ EXTRACT = [("extract", "--cluster", name) for name in (SHOP, GUARDED)]
 def on_one_machine(deployment: Deployment, tmp_path_factory: pytest.TempPathFactory) -> Deployment:
     home = tmp_path_factory.mktemp("embedded")
     there = deployment.settings
-    embedded = replace(deployment, settings=Settings(home=home, clusters=there.clusters, limits=there.limits))
+    settings = Settings(home=home, clusters=there.clusters, extract=there.extract, limits=there.limits)
+    embedded = replace(deployment, settings=settings)
     run(embedded, *EXTRACT, ("merge",), ("marts",))
     return embedded
 
@@ -116,6 +117,6 @@ def test_an_expired_token_is_one_line(on_rest, monkeypatch):
     monkeypatch.delenv("REST_CREDENTIAL")
     job = on_rest.run("merge", REST_CREDENTIAL="", REST_TOKEN="expired-4711")
     assert job.code == 1
-    assert job.last.startswith("failed: the rest catalog http://"), job.output[-3000:]
-    assert "expired" in job.last
+    assert job.failure.startswith("failed: the rest catalog http://"), job.output[-3000:]
+    assert "expired" in job.failure
     assert "4711" not in job.output

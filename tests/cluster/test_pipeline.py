@@ -91,7 +91,9 @@ def test_a_job_without_an_executor_ends_with_one_line(deployment: Deployment, me
     started = time.monotonic()
     job = deployment.changed(spark=greedy).run("merge")
     assert job.code == 1
-    assert re.match(r"failed: spark://\S+ gave this job no executor within 3 s", job.last), job.output[-3000:]
+    assert re.match(r"failed: spark://\S+ gave this job no executor within 3 s", job.failure), job.output[
+        -3000:
+    ]
     assert "Traceback" not in job.output
     assert time.monotonic() - started < 300
 
@@ -126,7 +128,7 @@ def test_what_is_away_is_one_line(deployment: Deployment, merged: set[str], case
     job = deployment.changed(**changed).run("merge", **environment)
     assert time.monotonic() - started < 300
     assert job.code == 1
-    assert re.match(expected, job.last), job.output[-3000:]
+    assert re.match(expected, job.failure), job.output[-3000:]
     assert not any(secret in job.output for secret in (PASSWORD, deployment.store.secret, WRONG))
 
 
@@ -139,5 +141,6 @@ def test_executors_without_secrets_are_named(deployment: Deployment, merged: set
     job = deployment.changed(clusters=clusters).run("merge", OTHER_ACCESS_KEY="a", OTHER_SECRET_KEY="b")
     assert job.code == 1
     assert re.search(
-        r"failed: the executor on \S+ lacks OTHER_ACCESS_KEY and OTHER_SECRET_KEY \(clusters\[2\]", job.last
+        r"failed: the executor on \S+ lacks OTHER_ACCESS_KEY and OTHER_SECRET_KEY \(clusters\[2\]",
+        job.failure,
     ), job.output[-3000:]

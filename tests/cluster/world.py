@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import subprocess
 import sys
 import threading
@@ -42,8 +41,6 @@ AT_ONCE = Limits(
     backlog_seconds=0,
 )
 
-_WARNING = re.compile(r"\d\d/\d\d/\d\d \d\d:\d\d:\d\d WARN ")
-
 
 @dataclass(frozen=True)
 class Job:
@@ -53,10 +50,10 @@ class Job:
     output: str
 
     @property
-    def last(self) -> str:
-        """The last line, without what Spark logs while it stops: executors disconnect."""
-        lines = self.output.strip().splitlines()
-        return next(line for line in reversed(lines) if not _WARNING.match(line))
+    def failure(self) -> str:
+        """The one line that says why it failed; Spark may log after it that executors disconnect."""
+        (line,) = [line for line in self.output.splitlines() if line.startswith("failed: ")]
+        return line
 
 
 @dataclass(frozen=True)
@@ -85,7 +82,7 @@ class Deployment:
     def variables(self) -> dict[str, str]:
         """The settings and the secrets of the lake, as environment variables."""
         sections = self.settings.model_dump(
-            mode="json", include={"catalog", "warehouse", "spark", "clusters", "limits"}
+            mode="json", include={"catalog", "warehouse", "spark", "clusters", "extract", "limits"}
         )
         given = {
             f"TRACE_{name.upper()}": json.dumps(_without_none(value)) for name, value in sections.items()

@@ -17,7 +17,7 @@ def body(number: int) -> bytes:
 
 
 def _record(rng: random.Random, identity: str) -> str:
-    time, cost = str(1_795_000_000_000 + rng.randrange(10**9)), str(rng.randrange(300))
+    time, cost = str(1_794_000_000_000 + rng.randrange(10**9)), str(rng.randrange(300))
     pub = ["Pub", time, "DefaultRegion", "order-producer", "orders", identity, "new", f"key-{identity}"]
     pub += ["10.0.0.1:10911", "256", cost, "0", f"0A{identity}", "true"]
     before = [
