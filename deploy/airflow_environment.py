@@ -47,7 +47,7 @@ def airflow_environment(settings: Settings) -> dict[str, str]:
         # The second folder has the package metadata of the connection type.
         "PYTHONPATH": f"{PROJECT}{os.pathsep}{PROJECT / 'plugins'}",
         "PYSPARK_PYTHON": sys.executable,
-        "SPARK_LOCAL_IP": "127.0.0.1",
+        **({"SPARK_LOCAL_IP": "127.0.0.1"} if settings.spark.is_local else {}),
         **_lineage(settings),
     }
 

@@ -8,11 +8,20 @@ from __future__ import annotations
 import ipaddress
 import os
 from typing import Literal
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 from pydantic import Field, field_validator, model_validator
 
 from spark_jobs.settings_section import Section, secrets
+
+# Parameters of a URL that hold a secret or name its owner, in any case of letters.
+_SECRET_PARAMETERS = ("user", "password", "sslpassword", "token", "credential")
+
+
+def _has_secret(uri: str) -> bool:
+    address = urlsplit(uri.removeprefix("jdbc:"))
+    names = {name.lower() for name, _ in parse_qsl(address.query, keep_blank_values=True)}
+    return "@" in address.netloc or not names.isdisjoint(_SECRET_PARAMETERS)
 
 
 class Catalog(Section):
@@ -62,7 +71,7 @@ class Catalog(Section):
                 f'the uri of kind = "{self.kind}" starts with {" or ".join(prefixes)}'
                 + (" (or set catalog.kind)" if self.kind == "sqlite" else "")
             )
-        if self.uri is not None and "@" in urlsplit(self.uri.removeprefix("jdbc:")).netloc:
+        if self.uri is not None and _has_secret(self.uri):
             raise ValueError(
                 "the uri contains a user or password: put them where catalog.credentials_env names"
             )
@@ -126,6 +135,9 @@ class Warehouse(Section):
                 "not a folder (file:/path) and not s3://bucket/prefix; docs/deployment.md has a paragraph on "
                 "other stores"
             )
+        if value and not value.startswith("s3://"):
+            # As Hadoop writes paths, see `Settings.warehouse_uri`.
+            value = f"file:/{value.removeprefix('file:').lstrip('/')}"
         return value.rstrip("/") if value else value
 
     @property
@@ -164,7 +176,8 @@ class Spark(Section):
     cores_max: int | None = Field(
         default=None,
         ge=1,
-        description="cores that one job takes of a standalone cluster; unset: all free ones",
+        description="cores that one job takes of a standalone cluster, which needs it: without it the first job would take "
+        "all, and a second one would get none",
     )
     executor_seconds: int = Field(
         default=60,
@@ -219,4 +232,9 @@ def contradiction(catalog: Catalog, warehouse: Warehouse, spark: Spark) -> str |
                 f"a catalog in SQLite is a file of one machine, but the executors of {spark.master} are on others: set "
                 "catalog.kind to postgres or rest"
             )
+    if spark.master.startswith("spark://") and spark.cores_max is None:
+        return (
+            f"set spark.cores_max, the cores of one job: without it {spark.master} gives all cores to the first job, and "
+            "another one beside it, such as trace_marts beside trace_ingest, gets none and fails"
+        )
     return None

@@ -12,6 +12,7 @@ from pyiceberg.manifest import FileFormat, ManifestEntryStatus
 from pyiceberg.serializers import FromInputFile
 from pyiceberg.table.metadata import TableMetadata
 
+from spark_jobs.backup.folder import BackupError
 from spark_jobs.lake.identity import local_path
 
 
@@ -48,6 +49,26 @@ def path_of(location: str) -> str:
     if (path := local_path(location)) is None:
         raise ValueError(f"{location} is no local file")
     return path
+
+
+def named_files(tables: list[Table], warehouse: Path) -> dict[str, int | None]:
+    """Path below the warehouse of every file that the tables need, with its number of rows.
+
+    Raises:
+        FileNotFoundError: a file of metadata has been deleted since the catalog was read.
+        BackupError: a file is not below the warehouse.
+    """
+    found = {}
+    for table in tables:
+        read_files(table)
+        for path, rows in table.files.items():
+            if not Path(path).is_relative_to(warehouse):
+                raise BackupError(
+                    f"{table.name} names {path}, which is not below {warehouse}: set TRACE_HOME to the path at which the lake "
+                    "was created"
+                )
+            found[str(Path(path).relative_to(warehouse))] = rows
+    return found
 
 
 def read_files(table: Table) -> None:

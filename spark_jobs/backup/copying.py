@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import sqlite3
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow.parquet
 
-from spark_jobs.backup.folder import BackupError, Content
+from spark_jobs.backup.folder import FILES, BackupError, Content, stored
 
+log = logging.getLogger(__name__)
 _CHUNK = 1 << 20
 _SQLITE = b"SQLite format 3\0"
 
@@ -22,18 +25,52 @@ def copy(source: Path, target: Path, rows: int | None = None) -> Content:
     Raises:
         FileNotFoundError: the source has been deleted.
     """
+    scratch = target.with_name(f".{target.name}.new")
+    content = _write(source, scratch, rows)
+    os.replace(scratch, target)
+    return content
+
+
+def store(source: Path, root: Path, rows: int | None, before: Content | None) -> Content:
+    """Have the content of a file in a folder of back-ups, verified. One that an earlier back-up has is only read.
+
+    Args:
+        source: a file that does not change.
+        root: the folder of back-ups.
+        rows: those of a data file.
+        before: the content in an earlier back-up.
+
+    Raises:
+        FileNotFoundError: the source has been deleted.
+        BackupError: a Parquet file has another number of rows, or the copy cannot be read.
+    """
+    status = source.stat()
+    if before and (before.size, before.modified) == (status.st_size, status.st_mtime_ns):
+        try:
+            verify(stored(root, before), before)
+            return before
+        except BackupError as error:
+            log.warning("%s. It is copied again, which repairs the earlier back-ups", error)
+    scratch = root / FILES / ".new"
+    content = _write(source, scratch, rows)
+    target = stored(root, content)
+    target.parent.mkdir(exist_ok=True)
+    os.replace(scratch, target)
+    verify(target, content)
+    return replace(content, modified=status.st_mtime_ns)
+
+
+def _write(source: Path, target: Path, rows: int | None) -> Content:
+    digest, size = hashlib.sha256(), 0
     with source.open("rb") as reader:
         target.parent.mkdir(parents=True, exist_ok=True)
-        scratch = target.with_name(f".{target.name}.new")
-        digest, size = hashlib.sha256(), 0
-        with scratch.open("wb") as writer:
+        with target.open("wb") as writer:
             while chunk := reader.read(_CHUNK):
                 digest.update(chunk)
                 size += len(chunk)
                 writer.write(chunk)
             writer.flush()
             os.fsync(writer.fileno())
-    os.replace(scratch, target)
     return Content(size, digest.hexdigest(), rows)
 
 

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 from dataclasses import asdict
@@ -25,13 +26,14 @@ def known_folders(home: Path) -> list[Path]:
     return [Path(each) for each in json.loads(file.read_text())] if file.exists() else []
 
 
-def remember(home: Path, root: Path) -> None:
-    """Let later erasures of the lake be recorded in a folder of back-ups."""
-    folders = sorted({*map(str, known_folders(home)), str(root)})
-    scratch = home / f"{KNOWN}.new"
-    scratch.write_text(json.dumps(folders))
-    os.replace(scratch, home / KNOWN)
-    (root / JOURNAL).touch()
+def remember(home: Path, *roots: Path) -> None:
+    """Let later erasures of the lake be recorded in folders of back-ups; those that are known stay so."""
+    with (home / f"{KNOWN}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        folders = sorted({*map(str, known_folders(home)), *map(str, roots)})
+        scratch = home / f"{KNOWN}.new"
+        scratch.write_text(json.dumps(folders))
+        os.replace(scratch, home / KNOWN)
 
 
 def raise_if_away(home: Path) -> None:
@@ -75,6 +77,15 @@ def later_than(root: Path, backup: Backup) -> list[Rule]:
     Raises:
         BackupError: the journal is missing or damaged.
     """
+    return [rule for key, rule in recorded(root).items() if key not in backup.erasures]
+
+
+def recorded(root: Path) -> dict[str, Rule]:
+    """The rules in the journal of a folder of back-ups, by their keys.
+
+    Raises:
+        BackupError: the journal is missing or damaged.
+    """
     file = root / JOURNAL
     found: dict[str, Rule] = {}
     try:
@@ -87,4 +98,4 @@ def later_than(root: Path, backup: Backup) -> list[Rule]:
             f"{file} cannot be read ({error}): it has the erasures since the back-up, without which a restore would "
             "bring back what was erased. Restore the file first"
         ) from None
-    return [rule for key, rule in found.items() if key not in backup.erasures]
+    return found

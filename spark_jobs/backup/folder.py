@@ -1,21 +1,25 @@
 """The files in a folder of back-ups.
 
-files/<path below the warehouse>   files of tables, shared by the back-ups; Iceberg never changes a file
-<time>/catalog.db                  the catalog of one back-up
-<time>/home/…                      other files of TRACE_HOME: Airflow's database, keys and passwords, the state of alerts
-<time>/backup.json                 what is in it; written last, so a folder without it is not a back-up
-erasures.jsonl                     the erasures since, see erasures.py
+files/<2 digits>/<SHA-256>   files of tables, shared by the back-ups; named by their content, as a move or a restore
+                             writes other metadata at the same path below the warehouse
+<time>/catalog.db            the catalog of one back-up
+<time>/home/…                other files of TRACE_HOME: Airflow's database, keys and passwords, the state of alerts
+<time>/backup.json           what is in it
+.unfinished/                 the back-up that is being made; it gets its name at the end
+erasures.jsonl               the erasures since, see erasures.py
 """
 
 from __future__ import annotations
 
 import json
 import os
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 FORMAT = 1
 MANIFEST = "backup.json"
+UNFINISHED = ".unfinished"
+FILES = "files"
 LOCK = "backup.lock"  # held by the one back-up that writes to the folder
 
 
@@ -25,11 +29,19 @@ class BackupError(RuntimeError):
 
 @dataclass(frozen=True)
 class Content:
-    """One file of a back-up: size in bytes, SHA-256, and the rows of a data file."""
+    """One file of a back-up.
+
+    Attributes:
+        size: bytes.
+        sha256: hexadecimal.
+        rows: of a data file.
+        modified: time of the original's last change, ns since 1970.
+    """
 
     size: int
     sha256: str
     rows: int | None = None
+    modified: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True)
@@ -40,9 +52,10 @@ class Backup:
         format: of the folder.
         created_at: UTC, ISO 8601; the time of the catalog.
         home: `TRACE_HOME`.
+        catalog: the file of the catalog.
         warehouse: the folder of the tables.
         tables: table or view to the number of records in its current snapshot.
-        files: path below `files` to its content.
+        files: path below the warehouse to its content.
         state: path below `home` of the back-up, and `catalog.db`, to its content.
         erasures: the erasures that were complete, see `erasures.key_of`.
     """
@@ -50,6 +63,7 @@ class Backup:
     format: int
     created_at: str
     home: str
+    catalog: str
     warehouse: str
     tables: dict[str, int]
     files: dict[str, Content]
@@ -63,7 +77,12 @@ class Backup:
 
 def folders_of(root: Path) -> list[Path]:
     """The folders of complete back-ups, oldest first."""
-    return sorted(path.parent for path in root.glob(f"*/{MANIFEST}"))
+    return sorted(path.parent for path in root.glob(f"[0-9]*/{MANIFEST}"))
+
+
+def stored(root: Path, content: Content) -> Path:
+    """Where a file of tables is."""
+    return root / FILES / content.sha256[:2] / content.sha256
 
 
 def chosen(root: Path, at: str | None) -> Path:
@@ -96,7 +115,9 @@ def read(folder: Path) -> Backup:
             found[part] = {name: Content(**each) for name, each in found[part].items()}
         return Backup(**found)
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise BackupError(f"{file} cannot be read: {error}") from None
+        raise BackupError(
+            f"{file} cannot be read ({error}): the back-up is damaged. Remove its folder {folder}"
+        ) from None
 
 
 def write(folder: Path, backup: Backup) -> None:

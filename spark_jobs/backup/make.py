@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -42,87 +43,103 @@ def require_embedded(settings: Settings) -> tuple[Path, Path]:
     return Path(catalog), Path(warehouse)
 
 
+def require_folder(settings: Settings, root: Path) -> None:
+    """Check that back-ups can be in a folder.
+
+    Raises:
+        BackupError: it is, contains or is in the lake, or has files of others.
+    """
+    catalog, warehouse = require_embedded(settings)
+    for path in (settings.home, catalog, warehouse):
+        if path.resolve().is_relative_to(root.resolve()):
+            raise BackupError(f"{root} contains {path}: give a folder for back-ups alone")
+    if root.resolve().is_relative_to(warehouse.resolve()):
+        raise BackupError(f"{root} is inside of the warehouse {warehouse}: give a folder for back-ups alone")
+    others = {path.name for path in root.iterdir()} - {folder.LOCK} if root.exists() else set()
+    if others and erasures.JOURNAL not in others:
+        raise BackupError(
+            f"{root} has files, but no {erasures.JOURNAL}, which every folder of back-ups has: give an empty folder"
+        )
+
+
 def make(settings: Settings, root: Path, progress: Progress) -> tuple[Path, Backup]:
     """Copy the lake and the state of its home into a folder of back-ups; return the new one.
 
-    Files that an earlier back-up has are not copied again. If maintenance deletes a file meanwhile, the catalog is copied
-    again: its new state does not name that file.
+    The caller has checked the folder (`require_folder`) and holds its lock. Files that an earlier back-up has are not
+    copied again. If maintenance deletes a file meanwhile, the catalog is copied again: its new state does not name that
+    file.
 
     Raises:
-        BackupError: the lake is not embedded, there is none, or its files were deleted meanwhile `ATTEMPTS` times.
+        BackupError: the lake is not embedded, there is none, a file is missing, or files were deleted meanwhile `ATTEMPTS`
+            times.
     """
     catalog, warehouse = require_embedded(settings)
     if not catalog.exists():
         raise BackupError(f"there is no lake: {catalog} does not exist")
     lake(settings)  # refuses a lake that is not the one of the settings
     root.mkdir(parents=True, exist_ok=True)
-    if root.resolve().is_relative_to(warehouse.resolve()):
-        raise BackupError(f"{root} is inside of the warehouse {warehouse}")
+    (root / erasures.JOURNAL).touch()
     erasures.remember(settings.home, root)
-    for rule in rules_of(settings, is_complete=False):  # they began before `root` was known
-        erasures.record_in(root, rule)
-    known = {
-        name: content for made in folder.folders_of(root) for name, content in folder.read(made).files.items()
-    }
-    for _ in range(ATTEMPTS):
+    recorded = erasures.recorded(root)
+    for rule in rules_of(settings):  # they began before `root` was known
+        if erasures.key_of(rule) not in recorded:
+            erasures.record_in(root, rule)
+    unfinished, known = root / folder.UNFINISHED, _known(root, str(warehouse))
+    failures: list[tuple[str, list[Table]]] = []
+    while True:
+        remove_unfinished(root)
         now = datetime.now(UTC)
-        target = root / f"{now:%Y-%m-%dT%H%M%S}.{now.microsecond // 1000:03d}Z"
         # Before the catalog: one that completes meanwhile is applied again.
         complete = sorted(map(erasures.key_of, rules_of(settings, is_complete=True)))
-        state = {CATALOG_FILE: copying.copy_database(catalog, target / CATALOG_FILE)}
+        state = {CATALOG_FILE: copying.copy_database(catalog, unfinished / CATALOG_FILE)}
+        tables = contents.tables_of(unfinished / CATALOG_FILE)
         try:
-            tables, files = copy_files(target / CATALOG_FILE, warehouse, root / "files", known, progress)
+            files = {}
+            for name, rows in contents.named_files(tables, warehouse).items():
+                files[name] = copying.store(warehouse / name, root, rows, known.get(name))
+                progress(files[name].size)
             break
         except FileNotFoundError as error:
-            missing = error
-            shutil.rmtree(target)
-    else:
-        raise BackupError(
-            f"{missing.filename} was deleted while it was copied, {ATTEMPTS} times: run it again when maintenance has ended"
-        )
-    copied = copy_state(settings.home, target / "home", catalog, warehouse, root)
+            failures.append((str(error), contents.tables_of(unfinished / CATALOG_FILE)))
+        if failures[-1] in failures[:-1]:
+            raise BackupError(
+                f"{failures[-1][0]}: tables need this file, and no job has changed them meanwhile, so the lake is damaged. "
+                "Run a job that reads the table: its message says what to do"
+            )
+        if len(failures) == ATTEMPTS:
+            raise BackupError(
+                f"{failures[-1][0]}: files were deleted while they were copied, {ATTEMPTS} times. Run it again when "
+                "maintenance has ended"
+            )
+    copied = copy_state(settings.home, unfinished / "home", catalog, warehouse, root)
     state |= {f"home/{name}": content for name, content in copied.items()}
-    for path in (target, *target.rglob("*")):
+    for path in (unfinished, *unfinished.rglob("*")):
         path.chmod(0o700 if path.is_dir() else 0o600)
-    counts = {table.name: table.rows for table in tables}
     made = Backup(
-        folder.FORMAT,
-        f"{now:%Y-%m-%dT%H:%M:%SZ}",
-        str(settings.home),
-        str(warehouse),
-        counts,
-        files,
-        state,
-        complete,
+        format=folder.FORMAT,
+        created_at=f"{now:%Y-%m-%dT%H:%M:%SZ}",
+        home=str(settings.home),
+        catalog=str(catalog),
+        warehouse=str(warehouse),
+        tables={table.name: table.rows for table in tables},
+        files=files,
+        state=state,
+        erasures=complete,
     )
-    folder.write(target, made)
+    folder.write(unfinished, made)
+    target = root / f"{now:%Y-%m-%dT%H%M%S}.{now.microsecond // 1000:03d}Z"
+    os.replace(unfinished, target)
     return target, made
 
 
-def copy_files(
-    catalog: Path, warehouse: Path, target: Path, known: dict[str, Content], progress: Progress
-) -> tuple[list[Table], dict[str, Content]]:
-    """Copy what the catalog names; then every copy is read."""
-    tables, files = contents.tables_of(catalog), dict[str, Content]()
-    for table in tables:
-        contents.read_files(table)
-        for path, rows in table.files.items():
-            if not Path(path).is_relative_to(warehouse):
-                raise BackupError(
-                    f"{table.name} names {path}, which is not below {warehouse}: set TRACE_HOME to the path at which the lake "
-                    "was created"
-                )
-            name = str(Path(path).relative_to(warehouse))
-            if name in files:
-                continue
-            copied, before = target / name, known.get(name)
-            if before and copied.exists() and copied.stat().st_size == Path(path).stat().st_size:
-                files[name] = before
-            else:
-                files[name] = copying.copy(Path(path), copied, rows)
-            copying.verify(copied, files[name])
-            progress(files[name].size)
-    return tables, files
+def _known(root: Path, warehouse: str) -> dict[str, Content]:
+    """The files of earlier back-ups of the same warehouse, by their path below it."""
+    found: dict[str, Content] = {}
+    for each in folder.folders_of(root):
+        with suppress(BackupError):  # a damaged one
+            made = folder.read(each)
+            found |= made.files if made.warehouse == warehouse else {}
+    return found
 
 
 def copy_state(home: Path, to: Path, *left_out: Path) -> dict[str, Content]:
@@ -151,20 +168,22 @@ def _state_of(home: Path, *left_out: Path) -> Iterator[str]:
 
 
 def remove_unfinished(root: Path) -> None:
-    """Remove what killed back-ups have left; the caller holds the lock of the folder."""
-    for catalog in root.glob(f"*/{CATALOG_FILE}"):
-        if not (catalog.parent / folder.MANIFEST).exists():
-            shutil.rmtree(catalog.parent)
+    """Remove what a killed back-up has left; the caller holds the lock of the folder."""
+    shutil.rmtree(root / folder.UNFINISHED, ignore_errors=True)
 
 
 def remove_old(root: Path, keep: int) -> int:
-    """Keep the newest back-ups, and the files that they name; return the number of back-ups that were removed."""
+    """Keep the newest back-ups, and the files that they need; return the number of back-ups that were removed.
+
+    Raises:
+        BackupError: one of those to keep is damaged; no file was removed.
+    """
     made = folder.folders_of(root)
+    needed = {folder.stored(root, file) for each in made[-keep:] for file in folder.read(each).files.values()}
     for old in made[:-keep]:
-        (old / folder.MANIFEST).unlink()  # first: what is left is no back-up
-        shutil.rmtree(old)
-    needed = {name for each in made[-keep:] for name in folder.read(each).files}
-    for path in (root / "files").rglob("*"):
-        if path.is_file() and str(path.relative_to(root / "files")) not in needed:
+        os.replace(old, root / folder.UNFINISHED)  # from here on it is no back-up
+        remove_unfinished(root)
+    for path in (root / folder.FILES).rglob("*"):
+        if path.is_file() and path not in needed:
             path.unlink()
     return len(made[:-keep])

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from spark_jobs.backup import copying, restore
-from spark_jobs.backup.contents import tables_of
+from spark_jobs.backup.contents import named_files, tables_of
 from spark_jobs.backup.folder import BackupError
-from spark_jobs.backup.make import Progress, copy_files, copy_state, require_embedded
+from spark_jobs.backup.make import Progress, copy_state, require_embedded
 from spark_jobs.lake import identity
 from spark_jobs.lake.catalog import lake
 from spark_jobs.settings import Settings
@@ -33,18 +33,22 @@ def move(settings: Settings, to: Path, progress: Progress) -> int:
     for name in ("catalog_uri", "warehouse_uri"):
         there.__dict__.pop(name, None)
     new_catalog, new_warehouse = restore.empty_home(there)
-    with identity.unfinished(to, f"move from {settings.home}"):
+    with identity.unfinished(to, f"move from {settings.home}", new_catalog, new_warehouse):
         copying.copy_database(catalog, new_catalog)
+        files = named_files(tables_of(new_catalog), warehouse)
         moved = tables_of(new_catalog)
-        _, files = copy_files(new_catalog, warehouse, new_warehouse, {}, progress)
+        for name, rows in files.items():
+            content = copying.copy(warehouse / name, new_warehouse / name, rows)
+            copying.verify(new_warehouse / name, content)
+            progress(content.size)
         copy_state(settings.home, to, catalog, warehouse, to)
-        for path in to.rglob("*"):
-            path.chmod(0o700 if path.is_dir() else 0o600)
         restore.relocate(there, new_catalog, warehouse, new_warehouse)
         restore.check(new_catalog)
+        marker = settings.home / identity.MOVED
+        marker.write_text(f"{to}\n")
         if tables_of(catalog) != moved:
+            marker.unlink()
             raise BackupError(
                 f"a job published to {settings.home} during the move: wait until it has ended, then run the move again"
             )
-        (settings.home / identity.MOVED).write_text(f"{to}\n")
     return len(files)

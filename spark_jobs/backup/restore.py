@@ -9,7 +9,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -59,26 +59,30 @@ def restore(
     backup = folder.read(made)
     catalog, warehouse = empty_home(settings)
     is_elsewhere = str(warehouse) != backup.warehouse
-    if not is_elsewhere and settings.home != Path(backup.home):
+    if not is_elsewhere and (settings.home, catalog) != (Path(backup.home), Path(backup.catalog)):
         raise BackupError(
-            f"the back-up is of {backup.home} with its tables in {warehouse}: restore it to that TRACE_HOME, or set another "
-            "warehouse.uri"
+            f"the back-up is of TRACE_HOME {backup.home} with the catalog {backup.catalog} and its tables in {warehouse}: "
+            "restore it with these settings, or set another warehouse.uri"
         )
     later = erasures.later_than(root, backup)
-    for name, content in backup.files.items():
-        copying.verify(root / "files" / name, content)
+    for content in backup.files.values():
+        copying.verify(folder.stored(root, content), content)
         progress(content.size)
     for name, content in backup.state.items():
         copying.verify(made / name, content)
-    with identity.unfinished(settings.home, f"restore of {made}"):
-        _copy(root / "files", warehouse, backup.files, progress)
+    with identity.unfinished(settings.home, f"restore of {made}", catalog, warehouse):
+        for name, content in backup.files.items():
+            _copy(folder.stored(root, content), warehouse / name, content)
+            progress(content.size)
         for name, content in backup.state.items():
+            if name == f"home/{erasures.KNOWN}":
+                continue
             target = catalog if name == CATALOG_FILE else settings.home / Path(name).relative_to("home")
-            _copy_one(made / name, target, content)
+            _copy(made / name, target, content)
         if is_elsewhere:
             relocate(settings, catalog, Path(backup.warehouse), warehouse)
         check(catalog)
-        erasures.remember(settings.home, root)
+        erasures.remember(settings.home, root, *erasures.known_folders(made / "home"))
         if later:
             erase(settings, later)
     return Restored(backup, is_elsewhere, later)
@@ -88,13 +92,20 @@ def empty_home(settings: Settings) -> tuple[Path, Path]:
     """The catalog's file and the folder of the tables; what an unfinished restore has left there is removed.
 
     Raises:
-        BackupError: there is a lake.
+        BackupError: there is a lake, or the unfinished restore was to another place.
     """
     catalog, warehouse = require_embedded(settings)
-    if (settings.home / identity.UNFINISHED).exists():
+    if begun := identity.unfinished_paths(settings.home):
+        if begun != [catalog, warehouse]:
+            raise BackupError(
+                f"a restore to {' and '.join(map(str, begun))} was not finished, and the settings now name {catalog} and "
+                f"{warehouse}: set them as they were and run it again, or remove these two and "
+                f"{settings.home / identity.UNFINISHED}"
+            )
         for left in (warehouse, *settings.home.glob(f"{SCRATCH}*")):
             shutil.rmtree(left, ignore_errors=True)
-        catalog.unlink(missing_ok=True)
+        for suffix in ("", "-journal", "-wal", "-shm"):
+            Path(f"{catalog}{suffix}").unlink(missing_ok=True)
     found = [
         path for path in (catalog, warehouse) if path.exists() and (path.is_file() or any(path.iterdir()))
     ]
@@ -106,13 +117,7 @@ def empty_home(settings: Settings) -> tuple[Path, Path]:
     return catalog, warehouse
 
 
-def _copy(source: Path, target: Path, files: Mapping[str, Content], progress: Progress) -> None:
-    for name, content in files.items():
-        _copy_one(source / name, target / name, content)
-        progress(content.size)
-
-
-def _copy_one(source: Path, target: Path, content: Content) -> None:
+def _copy(source: Path, target: Path, content: Content) -> None:
     copied = copying.copy(source, target, content.rows)
     if copied != content:
         raise BackupError(f"{source} changed while it was copied")

@@ -26,10 +26,9 @@ def main(argv: list[str] | None = None) -> int:
     if args.keep is not None and args.keep < 1:
         parser.error("--keep is at least 1")
     settings, root, started = Settings(), args.to.absolute(), time.monotonic()
-    make.require_embedded(settings)
+    make.require_folder(settings, root)
     try:
         with locked(root / folder.LOCK, "make backup"), progress_of("copying and reading") as progress:
-            make.remove_unfinished(root)
             target, made = make.make(settings, root, progress)
             removed = make.remove_old(root, args.keep) if args.keep else 0
     except LockedError as error:

@@ -14,7 +14,7 @@ from contextlib import ExitStack, contextmanager
 from spark_jobs.backup.folder import BackupError
 from spark_jobs.lake import damaged_files, unreachable
 from spark_jobs.lake.damaged_files import DamagedTableError
-from spark_jobs.lake.deployment import ClusterError
+from spark_jobs.lake.deployment import ClusterError, catalog_address
 from spark_jobs.lake.identity import WrongLakeError
 from spark_jobs.process import interrupts, jvm
 from spark_jobs.process.home import keep_private
@@ -108,13 +108,13 @@ def describe(error: Exception) -> str | None:
     settings = Settings()
     if any(sign in chain for sign in _LOCKED):
         return (
-            f"the catalog {settings.catalog_uri} is locked: another process held it for more than "
+            f"the catalog {catalog_address(settings)} is locked: another process held it for more than "
             f"{settings.catalog.lock_seconds} s. Nothing was lost: end that process (`fuser` names it) and run the job again"
         )
     if any(sign in chain for sign in _FULL):
         return (
             f"No space left on device, of the warehouse {settings.warehouse_uri}, the catalog "
-            f"{settings.catalog_uri} or Spark's temporary files. Nothing was lost: make room and run the job again"
+            f"{catalog_address(settings)} or Spark's temporary files. Nothing was lost: make room and run the job again"
         )
     return unreachable.describe(chain, settings) or damaged_files.describe(chain)
 

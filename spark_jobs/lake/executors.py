@@ -17,6 +17,9 @@ from spark_jobs.lake.deployment import ClusterError, executor_variables
 from spark_jobs.settings import Settings
 
 _MODULE = "spark_jobs.rocketmq.datasource"  # what executors import to read the brokers
+_NO_PYTHON = ("Cannot run program", "No module named", "PYTHON_VERSION")
+_OTHERS_SECONDS = 3  # executors of several hosts do not start at the same moment
+_MANY = 1 << 30
 
 
 def compare_master(spark: SparkSession, settings: Settings) -> None:
@@ -30,14 +33,17 @@ def compare_master(spark: SparkSession, settings: Settings) -> None:
 
 
 def wait(spark: SparkSession, settings: Settings) -> None:
-    """Wait for the first executor, at most `spark.executor_seconds`; without one, Spark would wait for ever.
+    """Wait for the first executor, at most `spark.executor_seconds`, and a little longer for the others.
 
     Raises:
-        ClusterError: there is none.
+        ClusterError: there is none. Spark would wait for ever.
     """
-    started = time.monotonic()
-    while _executors(spark.sparkContext) == 0:
-        if time.monotonic() - started > settings.spark.executor_seconds:
+    context, started, first = spark.sparkContext, time.monotonic(), 0.0
+    cores = max(settings.spark.cores_max or _MANY, 2)  # Spark's parallelism is at least 2
+    while not first or (context.defaultParallelism < cores and time.monotonic() - first < _OTHERS_SECONDS):
+        if _executors(context):
+            first = first or time.monotonic()
+        elif time.monotonic() - started > settings.spark.executor_seconds:
             raise ClusterError(
                 f"{settings.spark.master} gave this job no executor within {settings.spark.executor_seconds} s "
                 "(spark.executor_seconds): see whether its workers run, have free cores and memory for "
@@ -61,7 +67,9 @@ class _Answer(NamedTuple):
 
 
 def probe(spark: SparkSession, settings: Settings) -> None:
-    """Run a trivial task on every executor: it has Python, the packages and the clusters' secrets.
+    """Run a trivial task on every executor that is there: it has Python, the packages and the clusters' secrets.
+
+    One that is added later is not asked: a task on it fails.
 
     Raises:
         ClusterError: an executor lacks one of them.
@@ -76,20 +84,12 @@ def probe(spark: SparkSession, settings: Settings) -> None:
         answers = context.parallelize(range(tasks), tasks).mapPartitions(ask).collect()
     except Exception as error:
         text = str(error)
-        if (
-            "Cannot run program" not in text
-            and "No module named" not in text
-            and "PYTHON_VERSION" not in text
-        ):
+        lines = [each.strip() for each in text.splitlines() if any(sign in each for sign in _NO_PYTHON)]
+        if not lines:
             raise
         python = os.environ["PYSPARK_PYTHON"]
-        line = next(
-            each.strip()
-            for each in text.splitlines()
-            if any(sign in each for sign in ("Cannot run program", "No module named", "PYTHON_VERSION"))
-        )
         raise ClusterError(
-            f"executors of {settings.spark.master} cannot run Python as {python}: {line[:300]}. Install the same Python "
+            f"executors of {settings.spark.master} cannot run Python as {python}: {lines[0][:300]}. Install the same Python "
             "environment at that path on all hosts, or set spark.python to its path there"
         ) from None
     for answer in answers:

@@ -75,8 +75,8 @@ def verify(settings: Settings, catalog: Catalog) -> None:
     marker = settings.home / UNFINISHED
     if marker.exists() and settings.home not in _restoring:
         raise WrongLakeError(
-            f"{settings.home} is being restored, or was not restored to the end ({marker.read_text().strip()}): run the "
-            "restore again. See docs/backup.md"
+            f"{settings.home} is being restored, or was not restored to the end ({marker.read_text().splitlines()[0]}): run "
+            "the restore again. See docs/backup.md"
         )
     if (moved := settings.home / MOVED).exists():
         raise WrongLakeError(
@@ -105,16 +105,22 @@ def verify(settings: Settings, catalog: Catalog) -> None:
 
 
 @contextmanager
-def unfinished(home: Path, what: str) -> Iterator[None]:
-    """Within the block, and after it if it fails, only this process opens the lake of a home."""
+def unfinished(home: Path, what: str, *paths: Path) -> Iterator[None]:
+    """Within the block, and after it if it fails, only this process opens the lake of a home, which is at these paths."""
     home.mkdir(parents=True, exist_ok=True)
-    (home / UNFINISHED).write_text(f"{what}\n")
+    (home / UNFINISHED).write_text("".join(f"{line}\n" for line in (what, *paths)))
     _restoring.add(home)
     try:
         yield
         (home / UNFINISHED).unlink()
     finally:
         _restoring.discard(home)
+
+
+def unfinished_paths(home: Path) -> list[Path]:
+    """The paths of a lake that was not restored to the end; none if there is no such lake."""
+    marker = home / UNFINISHED
+    return [Path(line) for line in marker.read_text().splitlines()[1:]] if marker.exists() else []
 
 
 def claim(settings: Settings, catalog: Catalog) -> None:

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import json
+import os
 import shutil
+import stat
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -27,15 +32,24 @@ from tests.maintenance.files import holding
 from tests.spark.stored import messages, planned, write
 
 
+def stored(root: Path) -> dict[str, Path]:
+    """Path below the warehouse to the copy, of all files of the newest back-up."""
+    made = folder.read(folder.chosen(root, None))
+    return {name: folder.stored(root, content) for name, content in made.files.items()}
+
+
 def test_a_restore_elsewhere_is_the_lake_of_the_back_up(original, spark, root, tmp_path):
     """Although the lake has gone on; and it leaves the original alone."""
     before = state(original)
     write(spark, original, messages(spark, 40, 60), planned(40, 60), "later")
     untouched, home = files(original.home), tmp_path / "restored"
+    home.mkdir()
+    erasures.remember(home, tmp_path / "known")
     done = job("restore", home, "--from", root)
     assert done.returncode == 0, done.stderr
     assert "paths were rewritten; 0 later erasures were applied" in " ".join(done.stderr.split())
     restored = Settings(home=home)
+    assert {tmp_path / "known", root} <= {*erasures.known_folders(home)}
     assert state(restored) == before
     assert files(original.home) == untouched
     shutil.rmtree(home / "dbt", ignore_errors=True)
@@ -52,7 +66,7 @@ def test_a_restore_elsewhere_is_the_lake_of_the_back_up(original, spark, root, t
 def test_damaged_and_missing_files_are_named(original, root, tmp_path):
     copied = tmp_path / "copied"
     shutil.copytree(root, copied)
-    data = next(path for path in (copied / "files").rglob("*.parquet"))
+    data = next(path for name, path in stored(copied).items() if name.endswith(".parquet"))
     content = bytearray(data.read_bytes())
     content[len(content) // 2] ^= 1
     data.write_bytes(content)
@@ -123,33 +137,50 @@ def test_a_second_back_up_copies_only_new_files_and_old_ones_can_be_removed(orig
     make.make(original, tmp_path, lambda size: None)
     before = {path: path.stat().st_ino for path in (tmp_path / "files").rglob("*") if path.is_file()}
     write(spark, original, messages(spark, 80, 90), planned(80, 90), "later")
-    _, second = make.make(original, tmp_path, lambda size: None)
+    make.make(original, tmp_path, lambda size: None)
     after = {path: path.stat().st_ino for path in (tmp_path / "files").rglob("*") if path.is_file()}
     assert before.items() <= after.items()
     assert len(folder.folders_of(tmp_path)) == 2
     assert make.remove_old(tmp_path, 1) == 1
-    left = {str(p.relative_to(tmp_path / "files")) for p in (tmp_path / "files").rglob("*") if p.is_file()}
-    assert left == set(second.files)
+    left = {path for path in (tmp_path / "files").rglob("*") if path.is_file()}
+    assert left == set(stored(tmp_path).values())
+
+
+def leave_unfinished(home: Path, *paths: Path) -> None:
+    with contextlib.suppress(ZeroDivisionError), identity.unfinished(home, "restore of a test", *paths):
+        (home / "warehouse").mkdir(exist_ok=True)
+        (home / "warehouse" / "left").touch()
+        raise ZeroDivisionError
 
 
 def test_a_killed_restore_is_finished_by_the_next(root, tmp_path):
     home = tmp_path / "home"
-    with identity.unfinished(home, "restore of a test"):
-        pass
-    (home / identity.UNFINISHED).write_text("restore of a back-up\n")
-    (home / "warehouse").mkdir()
-    (home / "warehouse" / "left").touch()
+    left = Settings(home=home / "elsewhere")
+    for paths in (
+        [home / "catalog.db", left.home / "warehouse"],
+        [left.home / "catalog.db", home / "warehouse"],
+    ):
+        leave_unfinished(home, *paths)
+        refused = job("restore", home, "--from", root)
+        assert "was not finished, and the settings now name" in refused.stderr
+        assert (home / "warehouse" / "left").exists(), "it may be of another lake"
+    leave_unfinished(home, home / "catalog.db", home / "warehouse")
+    (home / "catalog.db-journal").write_text("hot")
     with pytest.raises(WrongLakeError, match="run the restore again"):
         lake(Settings(home=home))
     done = job("restore", home, "--from", root)
     assert done.returncode == 0, done.stderr
     assert not (home / "warehouse" / "left").exists()
+    assert not (home / "catalog.db-journal").exists()
 
 
 def test_a_move(root, tmp_path):
     """Of a restored lake, so that the original stays for the other tests."""
-    old, new = tmp_path / "old", tmp_path / "new"
+    old, new, backups = tmp_path / "old", tmp_path / "new", tmp_path / "backups"
     assert job("restore", old, "--from", root).returncode == 0
+    assert job("backup", old, "--to", backups).returncode == 0
+    new.mkdir()
+    (new / "of-others.sh").touch(mode=0o755)
     before = state(Settings(home=old))
     with locked(old / LOCK, "make up"):
         refused = job("move", old, "--to", new)
@@ -161,6 +192,16 @@ def test_a_move(root, tmp_path):
     assert holding(new / "warehouse", f"{old}/") == []
     with pytest.raises(WrongLakeError, match=f"was moved to {new}"):
         lake(Settings(home=old))
+    assert stat.S_IMODE((new / "of-others.sh").stat().st_mode) == 0o755
+    assert job("backup", new, "--to", backups).returncode == 0
+    of_old, of_new = map(folder.read, folder.folders_of(backups))
+    rewritten = [
+        name for name in of_old.files if of_new.files.get(name, of_old.files[name]) != of_old.files[name]
+    ]
+    assert rewritten
+    for made in (of_old, of_new):
+        for content in made.files.values():
+            copying.verify(folder.stored(backups, content), content)
     assert job("merge", new).returncode == 0
 
 
@@ -170,14 +211,69 @@ def test_other_catalogs_are_referred_to_the_page(tmp_path):
         make.make(Settings(home=tmp_path, catalog=catalog), tmp_path / "to", lambda size: None)
 
 
-def test_a_killed_back_up_is_removed_by_the_next(tmp_path):
-    for name, is_complete in (("2026-11-25T000000.000Z", False), ("2026-11-26T000000.000Z", True)):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / make.CATALOG_FILE).touch()
-        if is_complete:
-            (tmp_path / name / folder.MANIFEST).touch()
-    make.remove_unfinished(tmp_path)
-    assert [path.name for path in tmp_path.iterdir()] == ["2026-11-26T000000.000Z"]
+def test_a_folder_that_is_not_for_back_ups_alone_is_refused(original, tmp_path):
+    """And nothing in it is changed: a TRACE_HOME looks like a back-up that was not finished."""
+    before, with_others = files(original.home), tmp_path / "photos"
+    (with_others / "files").mkdir(parents=True)
+    (with_others / "files" / "one.jpg").touch()
+    for root, why in (
+        (original.home.parent, f"contains {original.home}"),
+        (original.home, f"contains {original.home}"),
+        (original.home / "warehouse" / "backups", "is inside of the warehouse"),
+        (with_others, "has files, but no erasures.jsonl"),
+    ):
+        refused = job("backup", original.home, "--to", root, "--keep", "1")
+        assert refused.returncode == 1
+        assert why in refused.stderr
+        assert not (root / folder.LOCK).exists()
+    assert files(original.home) == before
+    assert (with_others / "files" / "one.jpg").exists()
+
+
+def test_a_damaged_file_is_copied_again(original, tmp_path, caplog):
+    make.make(original, tmp_path, lambda size: None)
+    first = stored(tmp_path)
+    damaged, missing, *_ = first.values()
+    damaged.write_bytes(bytes(damaged.stat().st_size))
+    missing.unlink()
+    (made,) = folder.folders_of(tmp_path)
+    make.make(original, tmp_path, lambda size: None)
+    assert f"{damaged} is damaged" in caplog.text
+    for content in folder.read(made).files.values():
+        copying.verify(folder.stored(tmp_path, content), content)
+    (made / folder.MANIFEST).write_text("{")
+    make.make(original, tmp_path, lambda size: None)
+    with pytest.raises(BackupError, match=f"Remove its folder {made}"):
+        make.remove_old(tmp_path, 3)
+    assert make.remove_old(tmp_path, 1) == 2
+
+
+def test_a_file_that_is_missing_in_the_lake(original, tmp_path):
+    catalog = original.home / "catalog.db"
+    (raw,) = (table for table in contents.tables_of(catalog) if table.name == tables.RAW.name)
+    contents.read_files(raw)
+    for name in (next(each for each, rows in raw.files.items() if rows), next(iter(raw.files))):
+        hidden = Path(name).with_suffix(".hidden")
+        os.rename(name, hidden)
+        try:
+            with pytest.raises(BackupError, match=f"{name}.* the lake is damaged"):
+                make.make(original, tmp_path, lambda size: None)
+        finally:
+            os.rename(hidden, name)
+    assert folder.folders_of(tmp_path) == []
+
+
+def test_another_catalog_is_refused(root, tmp_path, original):
+    """The lake would not be opened there."""
+    made = folder.chosen(root, None)
+    moved = tmp_path / "moved"
+    shutil.copytree(root, moved)
+    backup = folder.read(moved / made.name)
+    settings = Settings(home=tmp_path / "home")
+    same = dataclasses.replace(backup, home=str(settings.home), warehouse=str(settings.home / "warehouse"))
+    folder.write(moved / made.name, same)
+    with pytest.raises(BackupError, match=f"with the catalog {original.home}/catalog.db"):
+        restore.restore(settings, moved, moved / made.name, lambda size: None, lambda *_: None)
 
 
 def test_two_back_ups_into_one_folder(original, tmp_path):
@@ -193,6 +289,25 @@ def test_an_erasure_that_began_before_the_folder_was_known(original, spark, tmp_
     rules.store(spark, original, rule, "run")
     _, made = make.make(original, tmp_path, lambda size: None)
     assert rule in erasures.later_than(tmp_path, made)
+
+
+def test_a_complete_erasure_that_was_not_recorded(original, spark, tmp_path):
+    """The folder was not known while it ran: it is applied to every back-up that is older."""
+    _, old = make.make(original, tmp_path, lambda size: None)
+    (original.home / KNOWN).unlink()
+    rule = Rule("other", Kind.KEY, "22", "33")
+    rules.store(spark, original, rule, "run")
+    rules.complete(spark, rule)
+    _, new = make.make(original, tmp_path, lambda size: None)
+    assert rule in erasures.later_than(tmp_path, old)
+    assert rule not in erasures.later_than(tmp_path, new)
+
+
+def test_folders_that_are_remembered_at_once(tmp_path):
+    folders = [tmp_path / str(number) for number in range(20)]
+    with ThreadPoolExecutor(20) as pool:
+        list(pool.map(lambda each: erasures.remember(tmp_path, each), folders))
+    assert set(erasures.known_folders(tmp_path)) == {*folders}
 
 
 def test_a_job_that_publishes_during_a_move(original, spark, tmp_path, monkeypatch):

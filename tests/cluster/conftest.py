@@ -126,8 +126,14 @@ def deployment(
                 path_style=True,
                 credentials_env="STORE",
             ),
-            # Executors start slowly where all tests run at once.
-            spark=Spark(master=spark.master, driver_host=network.host, conf=SMALL, executor_seconds=300),
+            # Where all tests run at once, jobs are slow, and one waits for the cores of others.
+            spark=Spark(
+                master=spark.master,
+                driver_host=network.host,
+                cores_max=WORKERS,
+                conf=SMALL,
+                executor_seconds=1200,
+            ),
         )
         yield Deployment(settings, spark, store, (network.host, postgres))
 

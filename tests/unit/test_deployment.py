@@ -23,7 +23,11 @@ S3 = {
     "TRACE_WAREHOUSE__PATH_STYLE": "true",
     "TRACE_WAREHOUSE__CREDENTIALS_ENV": "STORE",
 }
-MASTER = {"TRACE_SPARK__MASTER": "spark://10.0.0.3:7077", "TRACE_SPARK__DRIVER_HOST": "10.0.0.1"}
+MASTER = {
+    "TRACE_SPARK__MASTER": "spark://10.0.0.3:7077",
+    "TRACE_SPARK__DRIVER_HOST": "10.0.0.1",
+    "TRACE_SPARK__CORES_MAX": "4",
+}
 SECRETS = {
     "LAKE_USER": "trace",
     "LAKE_PASSWORD": "p@ss-4711",
@@ -56,6 +60,18 @@ def settings(monkeypatch: pytest.MonkeyPatch, tmp_path, given: dict[str, str]) -
         ({"TRACE_CATALOG__KIND": "postgres"}, 'kind = "postgres" needs catalog.uri'),
         (POSTGRES | {"TRACE_CATALOG__KIND": "sqlite"}, 'the uri of kind = "sqlite" starts with jdbc:sqlite:'),
         (POSTGRES | {"TRACE_CATALOG__URI": "jdbc:postgresql://me:hush@db/x"}, "contains a user or password"),
+        (
+            POSTGRES | {"TRACE_CATALOG__URI": "jdbc:postgresql://db/x?ssl=true&User=me&passWord=hush"},
+            "contains a user or password",
+        ),
+        (
+            {"TRACE_CATALOG__KIND": "rest", "TRACE_CATALOG__URI": "https://catalog/api?token=hush"},
+            "contains a user or password",
+        ),
+        (
+            POSTGRES | S3 | {name: value for name, value in MASTER.items() if "CORES" not in name},
+            "set spark.cores_max, the cores of one job",
+        ),
         (POSTGRES | {"TRACE_CATALOG__WAREHOUSE": "w"}, "catalog.warehouse is for a REST catalog"),
         ({"TRACE_WAREHOUSE__URI": "gs://bucket"}, "not a folder (file:/path) and not s3://bucket/prefix"),
     ],
@@ -77,12 +93,20 @@ def test_settings_that_cannot_work_are_refused(monkeypatch, tmp_path, given, exp
         POSTGRES | MASTER | {"TRACE_WAREHOUSE__SHARED": "true"},
         POSTGRES
         | S3
+        | MASTER
         | {"TRACE_SPARK__MASTER": "spark://127.0.0.1:1", "TRACE_SPARK__DRIVER_HOST": "127.0.0.1"},
         {"TRACE_CATALOG__KIND": "rest", "TRACE_CATALOG__URI": "https://catalog/api"},
     ],
 )
 def test_settings_that_work_together_are_accepted(monkeypatch, tmp_path, given):
     assert settings(monkeypatch, tmp_path, given)
+
+
+@pytest.mark.parametrize("uri", ["/data/lake/", "file:/data/lake", "file:///data/lake"])
+def test_a_folder_is_written_as_hadoop_does_and_its_files_are_private(monkeypatch, tmp_path, uri):
+    found = settings(monkeypatch, tmp_path, {"TRACE_WAREHOUSE__URI": uri})
+    assert found.warehouse_uri == "file:/data/lake"
+    assert deployment.submit_conf(found)["spark.hadoop.fs.permissions.umask-mode"] == "077"
 
 
 @pytest.mark.parametrize(
