@@ -16,6 +16,7 @@ from rich.console import Console
 from benchmarks import targets
 from benchmarks.cluster import healthy, workers
 from benchmarks.extract.machine import description
+from sandbox.cpu_limit import CpuLimitError
 from spark_jobs.settings import load_settings
 
 AT_LEAST = {"two_workers_vs_one": 1.7}
@@ -31,7 +32,10 @@ def main() -> int:
     ratios = {}
     for name, measure in (("healthy_clusters", healthy.measure), ("two_workers_vs_one", workers.measure)):
         with tempfile.TemporaryDirectory(prefix="cluster-", dir=home) as scratch:
-            ratios[name] = measure(Path(scratch), _console)
+            try:
+                ratios[name] = measure(Path(scratch), _console)
+            except CpuLimitError as error:
+                sys.exit(f"failed: {error}")
     code = targets.report(_console, ratios, AT_MOST, AT_LEAST)
     _console.print(f"({time.monotonic() - begin:.0f} s in all)")
     return code

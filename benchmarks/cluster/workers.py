@@ -20,11 +20,11 @@ from sandbox.postgres import running_postgres
 from sandbox.spark_cluster import Standalone, standalone
 from spark_jobs.settings import PROJECT
 
-WARM = 100_000
+WARM = 50_000
 MESSAGES = 600_000
 ROUNDS = 3
 # Two machines do not share their cores with each other, nor with the broker.
-WORKER_CORES = 0.6
+WORKER_CORES = 0.7
 HOST, WORKERS = "127.0.0.1", ["127.0.0.2", "127.0.0.3"]
 
 
