@@ -6,8 +6,10 @@ its topic was deleted and recreated) fails alone; the others are planned.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 from spark_jobs.ingest.step import Gap, QueueError, Step, step
 from spark_jobs.ingest.topic_source import TopicSource
@@ -17,6 +19,9 @@ from spark_jobs.rocketmq.errors import RocketMQError
 from spark_jobs.settings import Cluster
 
 _ERRORS = (RocketMQError, QueueError)  # one queue fails, the others are planned
+# Each thread has connections of its own, which cost more than asking a few queues.
+MOST_THREADS, QUEUES_PER_THREAD = 8, 16
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -68,26 +73,45 @@ def plan(
     """
     done = Plan(planned_at, positions=dict(committed))
     found: dict[Queue, Bounds] = {}
-    for queue in sorted(set(queues)):
-        try:
-            found[queue] = source.bounds(queue)
-        except _ERRORS as error:
-            add_failure(done, queue, str(error))
+    for queue, bounds in _ask(sorted(set(queues)), source.bounds):
+        if isinstance(bounds, _ERRORS):
+            add_failure(done, queue, str(bounds))
+        else:
+            found[queue] = bounds
     waiting = {
         queue: bounds.max_offset - max(bounds.min_offset, committed[queue].next if queue in committed else 0)
         for queue, bounds in found.items()
     }
     shares = _shares(waiting, max_offsets)
-    for queue, bounds in found.items():
-        try:
-            known = committed.get(queue)
-            next_step = step(source, queue, bounds, known, planned_at, margin_ms, shares[queue])
-        except _ERRORS as error:
-            add_failure(done, queue, str(error))
-            continue
-        done.steps.append(next_step)
-        done.positions[queue] = next_step.position
+
+    def step_of(queue: Queue) -> Step:
+        return step(source, queue, found[queue], committed.get(queue), planned_at, margin_ms, shares[queue])
+
+    for queue, next_step in _ask([*found], step_of):
+        if isinstance(next_step, _ERRORS):
+            add_failure(done, queue, str(next_step))
+        else:
+            done.steps.append(next_step)
+            done.positions[queue] = next_step.position
     return done
+
+
+def _ask(
+    queues: list[Queue], question: Callable[[Queue], T]
+) -> Iterable[tuple[Queue, T | RocketMQError | QueueError]]:
+    """Each queue with the answer of its broker, or why there is none. Many queues are asked at the same time."""
+
+    def answer(queue: Queue) -> T | RocketMQError | QueueError:
+        try:
+            return question(queue)
+        except _ERRORS as error:
+            return error
+
+    threads = min(MOST_THREADS, len(queues) // QUEUES_PER_THREAD)
+    if threads < 2:
+        return [(queue, answer(queue)) for queue in queues]
+    with ThreadPoolExecutor(threads) as pool:
+        return list(zip(queues, pool.map(answer, queues), strict=True))
 
 
 def add_failure(done: Plan, queue: Queue, why: str) -> None:

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Self
 
 from spark_jobs.ingest.source_options import datasource_options
 from spark_jobs.lake.offsets import Queue
 from spark_jobs.rocketmq import route
 from spark_jobs.rocketmq.acl import Credentials
-from spark_jobs.rocketmq.client import Bounds
+from spark_jobs.rocketmq.client import Bounds, Client
 from spark_jobs.rocketmq.message import Message
 from spark_jobs.rocketmq.options import Options
 from spark_jobs.settings import Cluster, Extract
 
 
 class TopicSource:
-    """Queues, bounds and single messages of one cluster's trace topics. A context manager.
+    """Queues, bounds and single messages of one cluster's trace topics. A context manager, for several threads.
 
     Every call raises `RocketMQError` if the broker cannot be reached or rejects the request.
     """
@@ -28,16 +29,27 @@ class TopicSource:
         """
         self._cluster = cluster.name
         topic = cluster.topics[0]  # the options require one; the client reads any
-        self._client = Options.parse({**datasource_options(cluster, extract), "topic": topic}).client(
-            credentials
-        )
+        self._options = Options.parse({**datasource_options(cluster, extract), "topic": topic})
+        self._credentials = credentials
         self._routes: dict[Queue, route.MessageQueue] = {}
+        self._of_thread, self._clients = threading.local(), [self._options.client(credentials)]
+        self._of_thread.client = self._clients[0]
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._client.close()
+        for client in self._clients:
+            client.close()
+
+    @property
+    def _client(self) -> Client:
+        """The client of this thread."""
+        if not hasattr(self._of_thread, "client"):
+            self._of_thread.client = self._options.client(self._credentials)
+            self._clients.append(self._of_thread.client)
+        client: Client = self._of_thread.client
+        return client
 
     def queues(self, trace_topic: str) -> list[Queue]:
         """The topic's queues, from its route."""

@@ -66,6 +66,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Written]:
             {"do": "produce", "topic": LONG_TOPIC, "count": LONG_COUNT, "size": 200},
             {"do": "produce", "topic": "three", "queues": 3, "queue": 0, "count": 1000, "size": 50},
             {"do": "produce", "topic": "three", "queues": 3, "queue": 2, "count": 10, "size": 50},
+            {"do": "produce", "topic": "many", "queues": 64, "queue": 63, "count": 7, "size": 50},
         ]
         commands += [{"do": "pull", "topic": f"codec-{codec}"} for codec in CODECS]
         results = java_client.run(sandbox.namesrv, folder / "java", commands)
