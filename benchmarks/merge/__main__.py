@@ -25,7 +25,8 @@ from benchmarks.merge import history
 from benchmarks.merge.history import History
 from benchmarks.meter import Cost, Meter
 from spark_jobs.lake import publish, tables
-from spark_jobs.lake.offsets import CommittedOffsets, rows_in
+from spark_jobs.lake.offsets import CommittedOffsets
+from spark_jobs.lake.ranges import rows_in
 from spark_jobs.lake.session import session
 from spark_jobs.settings import Settings, load_settings
 from spark_jobs.settings_deployment import Spark

@@ -15,7 +15,8 @@ from pyspark.sql import functions as F
 from benchmarks.history import BEHIND, CHUNK, CURRENT, bodies, chunks, stored
 from spark_jobs.lake import tables
 from spark_jobs.lake.catalog import head
-from spark_jobs.lake.offsets import Position, Positions, Range, rows_in
+from spark_jobs.lake.offsets import Position, Positions, Range
+from spark_jobs.lake.ranges import rows_in
 from spark_jobs.settings import Settings
 from spark_jobs.trace.merge import min_records, rows_of
 

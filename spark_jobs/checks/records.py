@@ -13,7 +13,8 @@ from pyspark.sql import functions as F
 
 from spark_jobs.checks.check import QUEUE_ENTITY, Measured, Run, check, rate
 from spark_jobs.lake.catalog import head, lake
-from spark_jobs.lake.offsets import Position, Positions, Queue, Range, read_offsets, rows_in
+from spark_jobs.lake.offsets import Position, Positions, Queue, Range, read_offsets
+from spark_jobs.lake.ranges import rows_in
 from spark_jobs.lake.tables import EVENTS, INGEST_GAPS, RAW, TRACE_MESSAGE_KEY, Table
 from spark_jobs.trace.merge import min_records, pending
 

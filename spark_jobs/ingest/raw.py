@@ -27,9 +27,9 @@ from spark_jobs.lake.offsets import (
     Queue,
     Range,
     from_json,
-    rows_in,
     to_json,
 )
+from spark_jobs.lake.ranges import rows_in
 from spark_jobs.lake.tables import INGEST_GAPS, RAW
 from spark_jobs.rocketmq.errors import QueueLocation
 from spark_jobs.settings import Cluster, Settings

@@ -22,9 +22,9 @@ from spark_jobs.lake.offsets import (
     Positions,
     Queue,
     Range,
-    rows_in,
     to_json,
 )
+from spark_jobs.lake.ranges import rows_in
 from spark_jobs.lake.tables import RAW
 from spark_jobs.trace.merge import parts_of
 
@@ -96,7 +96,7 @@ def as_plan(ranges: list[ReextractRange], committed: CommittedOffsets, planned_a
 def with_row_counts(spark: SparkSession, ranges: list[ReextractRange], head: int) -> list[ReextractRange]:
     """The ranges with their number of rows in raw at the snapshot `head`."""
     raw = spark.read.option("versionAsOf", head).table(RAW.full_name)
-    return [replace(each, rows_before=raw.where(each.range.condition).count()) for each in ranges]
+    return [replace(each, rows_before=raw.where(each.range.condition()).count()) for each in ranges]
 
 
 def replace_in_raw(
@@ -139,7 +139,7 @@ def _audit(spark: SparkSession, branch: str, ranges: list[ReextractRange], rows_
     for each in ranges:
         offsets = each.range.end - each.range.start
         expected += offsets - each.rows_before
-        counts = written.where(each.range.condition).agg(F.count("*"), F.countDistinct("queue_offset"))
+        counts = written.where(each.range.condition()).agg(F.count("*"), F.countDistinct("queue_offset"))
         rows, distinct = counts.collect()[0]
         if rows != offsets or distinct != offsets:
             wrong.append(

@@ -32,7 +32,8 @@ from spark_jobs.jobs import report
 from spark_jobs.jobs.replay import WAITING, moment, replay_messages
 from spark_jobs.jobs.run import job_parser, raise_if_fatal, report_failure, run_job
 from spark_jobs.lake import publish, tables
-from spark_jobs.lake.offsets import Queue, read_offsets, rows_in
+from spark_jobs.lake.offsets import Queue, read_offsets
+from spark_jobs.lake.ranges import rows_in
 from spark_jobs.lake.session import session
 from spark_jobs.rocketmq.datasource import RocketMQDataSource
 from spark_jobs.settings import Cluster, Settings

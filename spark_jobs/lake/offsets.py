@@ -16,7 +16,7 @@ from spark_jobs.lake.tables import EVENTS, INGEST_GAPS, RAW, Table
 from spark_jobs.settings import Settings
 
 if TYPE_CHECKING:  # programs without Spark import this module
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 OFFSETS = "trace.offsets"
 CHANGE_SEQ = "trace.change_seq"  # the number of the commit to events
@@ -181,23 +181,23 @@ class Range:
     start: int
     end: int
 
-    @property
-    def condition(self) -> str:
-        """SQL condition for the rows of the range, in raw and in events."""
+    def condition(self, prefix: str = "") -> str:
+        """SQL condition for the rows of the range, in raw and in events; the prefix is of each column."""
         q = self.queue
-        return (
-            f"cluster = {quoted(q.cluster)} and trace_topic = {quoted(q.trace_topic)} and broker = {quoted(q.broker)} "
-            f"and queue_id = {q.queue_id} and epoch = {self.epoch} "
-            f"and queue_offset between {self.start} and {self.end - 1}"
+        of_queue = {
+            "cluster": quoted(q.cluster),
+            "trace_topic": quoted(q.trace_topic),
+            "broker": quoted(q.broker),
+        }
+        of_queue |= {"queue_id": str(q.queue_id), "epoch": str(self.epoch)}
+        return " and ".join(
+            [
+                *(f"{prefix}{name} = {value}" for name, value in of_queue.items()),
+                f"{prefix}queue_offset between {self.start} and {self.end - 1}",
+            ]
         )
 
 
 def quoted(text: str) -> str:
     """The text as a SQL literal."""
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
-
-
-def rows_in(frame: DataFrame, ranges: list[Range]) -> DataFrame:
-    """The rows of `frame` (raw or events) in the ranges; no rows for no ranges."""
-    # As SQL text: hundreds of ranges as Column objects are tens of thousands of calls into the JVM.
-    return frame.where(" or ".join(f"({each.condition})" for each in ranges) or "false")

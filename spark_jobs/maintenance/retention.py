@@ -8,7 +8,8 @@ from datetime import UTC, datetime, timedelta
 from pyspark.sql import SparkSession
 
 from spark_jobs.lake import catalog, publish
-from spark_jobs.lake.offsets import RUN_ID, read_offsets, rows_in
+from spark_jobs.lake.offsets import RUN_ID, read_offsets
+from spark_jobs.lake.ranges import rows_in
 from spark_jobs.lake.tables import ALL, EVENTS, RAW, RETENTION
 from spark_jobs.settings import CATALOG, Settings, TablePolicy
 from spark_jobs.trace.merge import pending

@@ -16,11 +16,11 @@ from spark_jobs.lake.offsets import (
     CommittedOffsets,
     Position,
     Positions,
+    Queue,
     Range,
-    quoted,
-    rows_in,
     to_json,
 )
+from spark_jobs.lake.ranges import MOST_CONDITIONS, covering, rows_in
 from spark_jobs.lake.tables import EVENTS, RAW, RECORD_KEY, TRACE_MESSAGE_KEY
 from spark_jobs.settings import Limits
 from spark_jobs.trace.decode import DECODER_VERSION, decode
@@ -45,35 +45,25 @@ def pending(raw: Positions, events: Positions) -> list[Range]:
 
 @dataclass(frozen=True)
 class Part:
-    """The first and last offset of the messages of one queue and one day.
+    """From the first to the last of the messages of one queue and one day.
 
     `day` is the day of the store time, UTC; None for messages that could not be parsed, which have no store time.
     """
 
-    cluster: str
-    trace_topic: str
-    broker: str
-    queue_id: int
-    epoch: int
+    range: Range
     day: date | None
-    first: int
-    last: int
 
     @property
     def condition(self) -> str:
         """SQL condition for the rows `t` of the part, in literals, so that Iceberg prunes all other files."""
-        names = [f"t.{name} = {quoted(getattr(self, name))}" for name in ("cluster", "trace_topic", "broker")]
-        stored = "t.store_time is null"
-        if self.day is not None:
-            start = f"timestamp '{self.day} 00:00:00'"
-            stored = f"t.store_time >= {start} and t.store_time < {start} + interval 1 day"
-        return " and ".join(
-            [
-                *names,
-                f"t.queue_id = {self.queue_id} and t.epoch = {self.epoch}",
-                f"t.queue_offset between {self.first} and {self.last} and {stored}",
-            ]
-        )
+        return f"{self.range.condition('t.')} and {_stored_on(self.day)}"
+
+
+def _stored_on(day: date | None) -> str:
+    if day is None:
+        return "t.store_time is null"
+    start = f"timestamp '{day} 00:00:00'"
+    return f"t.store_time >= {start} and t.store_time < {start} + interval 1 day"
 
 
 def parts_of(messages: DataFrame) -> list[Part]:
@@ -85,14 +75,33 @@ def parts_of(messages: DataFrame) -> list[Part]:
         .orderBy(*TRACE_MESSAGE_KEY[:-1], "day")
         .collect()
     )
-    return [Part(**row.asDict()) for row in rows]
+    return [
+        Part(
+            Range(
+                Queue(row.cluster, row.trace_topic, row.broker, row.queue_id),
+                row.epoch,
+                row.first,
+                row.last + 1,
+            ),
+            row.day,
+        )
+        for row in rows
+    ]
 
 
 def same_key(parts: list[Part], key: list[str] = RECORD_KEY) -> str:
-    """SQL condition: row `t` of the table and row `s` of the batch have the same key (`RECORD_KEY` or `TRACE_MESSAGE_KEY`)."""
-    return " and ".join(f"t.{name} = s.{name}" for name in key) + (
-        f" and ({' or '.join(f'({part.condition})' for part in parts)})"
-    )
+    """SQL condition: row `t` of the table and row `s` of the batch have the same key (`RECORD_KEY` or `TRACE_MESSAGE_KEY`).
+
+    Args:
+        parts: those of the batch. They exclude no row with the same key; Iceberg reads only files that may have them.
+        key: its columns.
+    """
+    same = " and ".join(f"t.{name} = s.{name}" for name in key)
+    if len(parts) <= MOST_CONDITIONS:
+        return f"{same} and ({' or '.join(f'({part.condition})' for part in parts)})"
+    days = sorted({part.day for part in parts}, key=lambda day: day or date.min)
+    stored = " or ".join(f"({_stored_on(day)})" for day in days)
+    return f"{same} and {covering([part.range for part in parts], 't.')} and ({stored})"
 
 
 def rows_of(messages: DataFrame, limits: Limits, change_seq: int) -> DataFrame:

@@ -13,7 +13,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from spark_jobs.lake import publish
-from spark_jobs.lake.offsets import CHANGE_SEQ, OFFSETS, RUN_ID, CommittedOffsets, rows_in, to_json
+from spark_jobs.lake.offsets import CHANGE_SEQ, OFFSETS, RUN_ID, CommittedOffsets, to_json
+from spark_jobs.lake.ranges import rows_in
 from spark_jobs.lake.tables import EVENTS, RAW, RECORD_KEY, REPLACED_RECORDS, TRACE_MESSAGE_KEY
 from spark_jobs.settings import Limits
 from spark_jobs.trace.decode import OUTPUT

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import astuple, replace
+from dataclasses import replace
 from unittest import mock
 
 import pytest
@@ -14,7 +14,7 @@ from spark_jobs.ingest.step import Gap, Step
 from spark_jobs.jobs.merge import merge_all
 from spark_jobs.jobs.reset_queue import reset
 from spark_jobs.lake import publish, tables
-from spark_jobs.lake.offsets import Position, Queue, Range, from_json, read_offsets, rows_in, to_json
+from spark_jobs.lake.offsets import Position, Range, from_json, read_offsets, to_json
 from spark_jobs.trace.merge import merge, pending
 from tests.spark.stored import QUEUE, messages, planned, stored, write
 
@@ -65,18 +65,6 @@ def test_positions_are_published_with_the_rows(lake, settings):
 def test_positions_survive_json():
     positions = planned(0, 3).positions
     assert from_json(to_json(positions)) == positions
-
-
-def test_ranges_are_rows_whatever_a_queue_is_called(spark):
-    queues = [Queue(name, "t", "b", 0) for name in ("it's", "a\\b", "a\\\\b", "%'or 1=1", "\\'", "plain")]
-    rows = spark.createDataFrame(
-        [(*astuple(queue), epoch, offset) for queue in queues for epoch in (0, 1) for offset in range(4)],
-        "cluster string, trace_topic string, broker string, queue_id int, epoch int, queue_offset bigint",
-    )
-    for queue in queues:
-        found = rows_in(rows, [Range(queue, 1, 1, 3), Range(queue, 0, 3, 4)]).collect()
-        assert sorted(found) == [(*astuple(queue), 0, 3), (*astuple(queue), 1, 1), (*astuple(queue), 1, 2)]
-    assert rows_in(rows, []).count() == 0
 
 
 def test_a_short_read_is_not_published(lake, settings):
