@@ -47,6 +47,15 @@ def test_rows_are_in_one_of_the_ranges(rows, count):
     assert sorted(found) == sorted(expected)
 
 
+@pytest.mark.parametrize("others", [0, MOST_CONDITIONS])
+def test_ranges_are_rows_whatever_a_queue_is_called(rows, others):
+    for name in NAMES:
+        queue = Queue(name, "t", "b", 0)
+        absent = [Range(replace(queue, broker=f"none-{number}"), 0, 0, 12) for number in range(others)]
+        found = rows_in(rows, [Range(queue, 1, 1, 3), Range(queue, 0, 3, 4), *absent]).collect()
+        assert sorted(found) == [(*astuple(queue), 0, 3), (*astuple(queue), 1, 1), (*astuple(queue), 1, 2)]
+
+
 def many_queues(spark) -> tuple[DataFrame, Plan]:
     """Two messages each of many queues, on two days; each queue is at offsets of its own."""
     queues = [replace(QUEUE, queue_id=number) for number in range(MANY)]
