@@ -264,6 +264,12 @@ class DiaryCommands:
         java_client.shut_down([client for group in groups for client in self._running.pop(group)])
         self._stopped_at |= dict.fromkeys(groups, time.monotonic())
 
+    def stop_newest(self, group: str) -> None:
+        """As `stop_groups`, the consumer of the group that was started last."""
+        from sandbox import java_client
+
+        java_client.shut_down([self._running[group].pop()])
+
     def stop_all(self) -> None:
         from sandbox import java_client
 

@@ -94,6 +94,7 @@ class LookedUp:
         tracing: whether one of them wrote a trace, at both.
         traced: attempts of the group in the first batch.
         traced_late: attempts that are in the last batch.
+        others: what is said of the message `first` at both collections.
         is_deleted: whether the second collection knows no group.
     """
 
@@ -108,15 +109,17 @@ class LookedUp:
     tracing: tuple[bool, bool] = (False, False)
     traced: tuple[datetime, ...] = ()
     traced_late: tuple[datetime, ...] = ()
+    others: tuple[Check | None, Check | None] = (None, None)
     is_deleted: bool = False
 
 
-def _check(state: str, **more: Any) -> Check:
-    return Check("orders", "before_both", "stock", state, **({"queue_offset": 7} | more))
+def _check(state: str, msg_id: str = "before_both", **more: Any) -> Check:
+    return Check("orders", msg_id, "stock", state, **({"queue_offset": 7} | more))
 
 
 _JUMPED: dict[str, Any] = {"offsets": (5, 20), "online": (False, False)}
 _DROPPED: dict[str, Any] = {"offsets": (5, 9), "traced_late": (LATE,)}
+_FIRST_DROPPED = _check("consumed", "first", queue_offset=6)
 _HELD, _GONE = {"queue_offset": None, "held_as": "timer"}, {"queue_offset": None, "is_stored": False}
 CAUSES_BY_LOOK_UP = {
     "filtered": LookedUp(None, _check("filtered"), UNTRACED, ("filtered", "proven")),
@@ -150,8 +153,31 @@ CAUSES_BY_LOOK_UP = {
     ),
     "dead_letter": LookedUp(_check("retrying"), _check("dead_letter"), UNTRACED, ("dead_letter", "proven")),
     "retrying": LookedUp(None, _check("retrying"), UNTRACED, ("retrying", "proven")),
-    "consumed": LookedUp(
-        *(None, _check("consumed"), OVERDUE, PASSED_PROVEN), **_DROPPED, tracing=(True, True)
+    "consumed": LookedUp(*(None, _check("consumed"), OVERDUE, PASSED), **_DROPPED, tracing=(True, True)),
+    "dropped_in_two_intervals": LookedUp(
+        *(None, _check("consumed"), OVERDUE, PASSED_PROVEN),
+        **_DROPPED,
+        tracing=(True, True),
+        others=(_FIRST_DROPPED, None),
+    ),
+    "dropped_again": LookedUp(
+        *(_check("consumed"), None, PASSED, PASSED_PROVEN),
+        tracing=(True, True),
+        traced=(WATERMARK - timedelta(days=2),),
+        others=(None, _FIRST_DROPPED),
+    ),
+    "dropped_in_one_interval": LookedUp(
+        *(None, _check("consumed", stored_at=PUBLISHED["before_both"]), OVERDUE, PASSED),
+        **_DROPPED,
+        tracing=(True, True),
+        others=(None, _FIRST_DROPPED),
+    ),
+    "dropped_twice_by_some_clients": LookedUp(
+        *(None, _check("consumed", stored_at=ASKED_AGAIN), OVERDUE, PASSED),
+        **_DROPPED,
+        clients=(2, 1),
+        tracing=(True, True),
+        others=(_FIRST_DROPPED, None),
     ),
     "consumed_clients_unknown": LookedUp(*(None, _check("consumed"), OVERDUE, PASSED), **_DROPPED),
     "consumed_some_clients_trace": LookedUp(
@@ -164,7 +190,7 @@ CAUSES_BY_LOOK_UP = {
         tracing=(True, True),
     ),
     "consumed_the_client_traces_now": LookedUp(
-        *(None, _check("consumed", stored_at=ASKED_AGAIN), OVERDUE, PASSED_PROVEN),
+        *(None, _check("consumed", stored_at=ASKED_AGAIN), OVERDUE, PASSED),
         **_DROPPED,
         clients=(2, 1),
         tracing=(True, True),
@@ -181,13 +207,13 @@ CAUSES_BY_LOOK_UP = {
         tracing=(False, True),
     ),
     "lost_trace": LookedUp(
-        *(_check("consumed"), None, PASSED_PROVEN, ("lost_trace", "inferred")),
+        *(_check("consumed"), None, PASSED, ("lost_trace", "inferred")),
         tracing=(True, True),
         traced=(WATERMARK - timedelta(days=2),),
         traced_late=(PUBLISHED["before_both"] + timedelta(minutes=59),),
     ),
     "lost_trace_of_another_hour": LookedUp(
-        *(_check("consumed"), None, PASSED_PROVEN, PASSED_PROVEN),
+        *(_check("consumed"), None, PASSED, PASSED),
         tracing=(True, True),
         traced=(WATERMARK - timedelta(days=2),),
         traced_late=(PUBLISHED["before_both"] + timedelta(minutes=60),),
@@ -291,13 +317,14 @@ def _history(
 
 
 def _of_clients(asked: LookedUp, number: int, found: Answers) -> Answers:
-    """The answers with what they say of the group's clients, and of what they pulled."""
-    pulled, stock = asked.pulled[number], frozenset({"stock"})
+    """The answers with what they say of the group's clients, of what they pulled, and of the message `first`."""
+    pulled, stock, other = asked.pulled[number], frozenset({"stock"}), asked.others[number]
     more = replace(
         found.collection,
         tracing=found.collection.connected if asked.tracing[number] else frozenset(),
         two_clients=stock if asked.clients[number] == 2 else frozenset(),
         pull_offsets={} if pulled is None else {("orders", "stock"): pulled},
+        checks=(*found.collection.checks, *([other] if other else [])),
     )
     return replace(found, collection=more)
 

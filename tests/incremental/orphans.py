@@ -187,12 +187,12 @@ def _by_offsets(
         traced = _attempts(attempted, topic, group)
         if is_known and (not traced or max(traced) < published or min(traced) > published):
             return "untraced_consumer", False
-        tracing = _tracing_clients(cluster, check, at) if check and at else None
-        if tracing == "some":
+        if check and at and _tracing_clients(cluster, check, at) == "some":
             return "untraced_consumer", False
         if said == "consumed" and _is_trace_incomplete(attempted, message, group):
             return "lost_trace", False
-        return "passed_untraced", is_known and said == "consumed" and tracing == "all"
+        is_repeated = check is not None and at is not None and _is_dropped_repeatedly(cluster, check, at)
+        return "passed_untraced", is_known and said == "consumed" and is_repeated
     if deleted and (said == "not_reached" or deleted + limit <= published):
         return "group_deleted", True
     if said in ("broadcasting", "gone"):
@@ -359,6 +359,41 @@ def _tracing_clients(cluster: Cluster, check: Check, at: datetime) -> str | None
         return "all"
     is_known = any(any(tracing) for _, tracing in counts)
     return "some" if is_known and any(count > any(tracing) for count, tracing in counts) else None
+
+
+def _is_dropped_repeatedly(cluster: Cluster, check: Check, at: datetime) -> bool:
+    """Whether all clients trace, and the group passed this and another such message in different intervals."""
+    dropped = _dropped(cluster, check, at)
+    looked_up = {
+        each.msg_id for c in cluster.collections for each in c.checks if each.topic == check.topic
+    } - {check.msg_id}
+    others = [
+        _dropped(cluster, other, other_at)
+        for other_at, other in (
+            last_check(cluster, check.topic, msg_id, check.group) for msg_id in sorted(looked_up)
+        )
+        if other and other_at
+    ]
+    limit = grace(cluster)
+    return dropped is not None and any(
+        first[1] + limit < second[0]
+        for other in others
+        if other
+        for first, second in ((dropped, other), (other, dropped))
+    )
+
+
+def _dropped(cluster: Cluster, check: Check, at: datetime) -> tuple[datetime, datetime] | None:
+    """Of a message that is consumed although all clients trace: when it was stored, and by when it was passed."""
+    if check.state != "consumed" or _tracing_clients(cluster, check, at) != "all":
+        return None
+    stored = min(check.stored_at, at) if check.stored_at else at
+    above = [
+        seen
+        for seen, offset in _offsets(cluster, check)
+        if check.queue_offset is not None and offset > check.queue_offset
+    ]
+    return stored, max(stored, min([*above, at]))
 
 
 def _jumped_offline(cluster: Cluster, check: Check) -> datetime | None:

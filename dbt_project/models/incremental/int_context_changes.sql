@@ -139,6 +139,7 @@ checks as (
       and known.state <=> known_before.state
       and known.is_passed <=> known_before.is_passed
       and known.skip_evidence <=> known_before.skip_evidence
+      and known.is_dropped_repeatedly <=> known_before.is_dropped_repeatedly
     )
 ),
 

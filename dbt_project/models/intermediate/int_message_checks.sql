@@ -76,6 +76,7 @@ passed as (
     msg_id,
     consumer_group,
     max_by(consumer_offset, valid_from) > max(queue_offset) as is_passed,
+    min(case when consumer_offset > queue_offset then valid_from end) as passed_from,
     max(pull_offset) is not null as is_pull_offset_known,
     count_if(consumer_offset > pull_offset and consumer_offset > highest_before) as moved_beyond_pulled
   from in_order
@@ -172,43 +173,89 @@ tracing as (
     end as tracing_clients
   from connected
   group by cluster, topic, msg_id, consumer_group
+),
+
+answered as (
+  select
+    newest.cluster,
+    newest.topic,
+    newest.msg_id,
+    newest.consumer_group,
+    newest.checked_at,
+    newest.is_stored,
+    newest.state,
+    newest.held_as,
+    newest.is_of_batch,
+    newest.due_at,
+    coalesce(passed.is_passed, false) as is_passed,
+    case
+      when passed.msg_id is null or skipped.msg_id is null then null
+      when skipped.is_not_pulled and passed.moved_beyond_pulled = 1 then 'not_pulled'
+      when skipped.is_not_pulled then 'not_pulled_moved_again'
+      when not passed.is_pull_offset_known then 'pull_offset_unknown'
+    end as skip_evidence,
+    tracing.tracing_clients,
+    newest.traced_from,
+    greatest(newest.traced_from, least(passed.passed_from, newest.checked_at)) as passed_by,
+    newest.state = 'consumed' and tracing.tracing_clients <=> 'all' as is_dropped
+  from newest
+  left join passed
+    on
+      newest.cluster = passed.cluster
+      and newest.topic = passed.topic
+      and newest.msg_id = passed.msg_id
+      and newest.consumer_group = passed.consumer_group
+  left join skipped
+    on
+      newest.cluster = skipped.cluster
+      and newest.topic = skipped.topic
+      and newest.msg_id = skipped.msg_id
+      and newest.consumer_group = skipped.consumer_group
+  left join tracing
+    on
+      newest.cluster = tracing.cluster
+      and newest.topic = tracing.topic
+      and newest.msg_id = tracing.msg_id
+      and newest.consumer_group = tracing.consumer_group
+),
+
+-- Of the messages of the group and topic that all clients that trace passed without a trace: when the first was passed at the
+-- latest, and when the last was passed at the earliest.
+dropped as (
+  select
+    cluster,
+    topic,
+    consumer_group,
+    min(passed_by) as first_passed_by,
+    max(traced_from) as last_passed_from
+  from answered
+  where is_dropped
+  group by cluster, topic, consumer_group
 )
 
 select
-  newest.cluster,
-  newest.topic,
-  newest.msg_id,
-  newest.consumer_group,
-  newest.checked_at,
-  newest.is_stored,
-  newest.state,
-  newest.held_as,
-  newest.is_of_batch,
-  newest.due_at,
-  coalesce(passed.is_passed, false) as is_passed,
-  case
-    when passed.msg_id is null or skipped.msg_id is null then null
-    when skipped.is_not_pulled and passed.moved_beyond_pulled = 1 then 'not_pulled'
-    when skipped.is_not_pulled then 'not_pulled_moved_again'
-    when not passed.is_pull_offset_known then 'pull_offset_unknown'
-  end as skip_evidence,
-  tracing.tracing_clients
-from newest
-left join passed
+  answers.cluster,
+  answers.topic,
+  answers.msg_id,
+  answers.consumer_group,
+  answers.checked_at,
+  answers.is_stored,
+  answers.state,
+  answers.held_as,
+  answers.is_of_batch,
+  answers.due_at,
+  answers.is_passed,
+  answers.skip_evidence,
+  answers.tracing_clients,
+  answers.is_dropped
+  and coalesce(
+    answers.traced_from > dropped.first_passed_by + {{ limit('grace') }}
+    or dropped.last_passed_from > answers.passed_by + {{ limit('grace') }},
+    false
+  ) as is_dropped_repeatedly
+from answered as answers
+left join dropped
   on
-    newest.cluster = passed.cluster
-    and newest.topic = passed.topic
-    and newest.msg_id = passed.msg_id
-    and newest.consumer_group = passed.consumer_group
-left join skipped
-  on
-    newest.cluster = skipped.cluster
-    and newest.topic = skipped.topic
-    and newest.msg_id = skipped.msg_id
-    and newest.consumer_group = skipped.consumer_group
-left join tracing
-  on
-    newest.cluster = tracing.cluster
-    and newest.topic = tracing.topic
-    and newest.msg_id = tracing.msg_id
-    and newest.consumer_group = tracing.consumer_group
+    answers.cluster = dropped.cluster
+    and answers.topic = dropped.topic
+    and answers.consumer_group = dropped.consumer_group

@@ -207,6 +207,7 @@ known as (
     unconsumed.in_flight + unconsumed.not_returned > 0 as is_begun,
     checks.checked_at,
     checks.tracing_clients,
+    checks.is_dropped_repeatedly,
     -- Where the broker does not say it: a group that traces now would have traced the message.
     case checks.skip_evidence
       when 'not_pulled' then true
@@ -385,7 +386,7 @@ select
       then 'proven'
     when cause in ('half_uncommitted', 'delayed_not_due') and is_answered then 'proven'
     when cause in ('in_backlog', 'backlog_overdue') and is_not_reached then 'proven'
-    when cause = 'passed_untraced' and look_up = 'consumed' and last_attempt_at >= published_at and tracing_clients = 'all'
+    when cause = 'passed_untraced' and look_up = 'consumed' and last_attempt_at >= published_at and is_dropped_repeatedly
       then 'proven'
     when
       cause in (
