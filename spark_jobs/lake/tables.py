@@ -105,12 +105,11 @@ def create_statement(table: Table) -> str:
     """The statement `create table if not exists` for a table."""
     columns = ",\n  ".join(map(_definition, table.columns))
     properties = dict(table.properties) | {"format-version": "2"}
-    listed = ", ".join(f"'{k}'='{v}'" for k, v in sorted(properties.items()))
     partition = f"\npartitioned by ({table.partitioned_by})" if table.partitioned_by else ""
     comment = table.comment.replace("'", "\\'")
     return (
         f"create table if not exists {table.full_name} (\n  {columns}\n) using iceberg{partition}\n"
-        f"comment '{comment}'\ntblproperties ({listed})"
+        f"comment '{comment}'\ntblproperties ({_listed(properties)})"
     )
 
 
@@ -132,14 +131,28 @@ def _fields_of(schema: Any, column: Column) -> dict[str, str]:
     return {field.name: field.dataType.simpleString() for field in schema[column.name].dataType.elementType}
 
 
+def _missing_properties(spark: SparkSession, table: Table) -> dict[str, str]:
+    """The properties that the table does not have; a value that an operator has set stays."""
+    from spark_jobs.lake.publish import load  # it imports this module
+
+    found = load(spark, table.full_name).properties() if table.properties else {}
+    return {key: value for key, value in table.properties if key not in found}
+
+
+def _listed(properties: dict[str, str]) -> str:
+    return ", ".join(f"'{key}'='{value}'" for key, value in sorted(properties.items()))
+
+
 def ensure(spark: SparkSession) -> None:
-    """Create missing namespaces and tables, and add missing columns to tables of earlier versions."""
+    """Create missing namespaces and tables, and add what tables of earlier versions lack: columns and properties."""
     for namespace in NAMESPACES:
         spark.sql(f"create namespace if not exists lake.{namespace}")
     for table in ALL:
         if spark.catalog.tableExists(table.full_name):
             if missing := _missing_columns(table, spark.table(table.full_name).schema):
                 spark.sql(f"alter table {table.full_name} add columns ({', '.join(missing)})")
+            if lacking := _missing_properties(spark, table):
+                spark.sql(f"alter table {table.full_name} set tblproperties ({_listed(lacking)})")
             continue
         spark.sql(create_statement(table))
         if table.ordered_by:

@@ -43,6 +43,7 @@ def test_a_lake_of_each_format_is_opened(
     assert {name: empty.table(f"lake.{name}").count() for name in rows} == rows
     for table in tables.ALL:
         assert set(table.column_names) <= set(empty.table(table.full_name).columns)
+        assert dict(table.properties).items() <= catalog.load_table(table.name).properties.items()
 
     plan = planned(0, 10)
     plan.positions.update(read_offsets(empty, settings, tables.RAW).positions)
