@@ -21,6 +21,9 @@ from tests.faults.client.old_broker import broker_4_9
 from tests.java_process import java_process
 from tests.rocketmq.conftest import BUSY_MACHINE
 from tests.rocketmq.test_access import ACL_CONF
+from tests.soak import IS_SOAK
+
+collect_ignore = [] if IS_SOAK else ["test_causes_of_releases.py"]
 
 SECRET = "the-secret-4711"
 # Credentials in the configuration of a broker that does not use them: they are in its answer to GET_BROKER_CONFIG.
