@@ -125,6 +125,19 @@ def ingested(unfinished: dict[str, int], failures: dict[str, list[str]]) -> None
         _console.print(f"[bold red]failed[/] {escape(reason)}", soft_wrap=True)
 
 
+def advanced(plans: dict[str, Plan], seconds: float) -> None:
+    """Print up to when each cluster is complete now."""
+    for cluster, plan in plans.items():
+        complete = [step.position.complete_to for step in plan.steps]
+        if complete:
+            until = datetime.fromtimestamp(min(complete) / 1000, UTC)
+            _console.print(
+                f"{escape(cluster)}: no new message; complete to {until:%Y-%m-%d %H:%M:%S} UTC",
+                soft_wrap=True,
+            )
+    _console.print(f"nothing to read or to merge: Spark was not started; {seconds:.1f} s")
+
+
 def merged(records: int, seconds: float) -> None:
     """Print how many records were published."""
     _console.print(f"merged {records} records into lake.events.trace_records in {seconds:.1f} s")

@@ -11,7 +11,9 @@ import json
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
-from spark_jobs.lake.catalog import head, summary_with
+from pyiceberg.table.snapshots import Operation, ancestors_of
+
+from spark_jobs.lake.catalog import head, lake, summary_with
 from spark_jobs.lake.tables import EVENTS, INGEST_GAPS, RAW, Table
 from spark_jobs.settings import Settings
 
@@ -120,10 +122,31 @@ def read_offsets(spark: SparkSession, settings: Settings, table: Table) -> Commi
     """
     # Read first: if main moves before the offsets are read, the publication fails and is retried; nothing is lost.
     main = head(settings, table)
-    summary = summary_with(settings, table, OFFSETS)
-    if summary:
-        return CommittedOffsets(from_json(summary[OFFSETS]), int(summary.get(CHANGE_SEQ, 0)), main)
-    return replace(_rebuilt(spark, table), head=main)
+    return committed(settings, table) or replace(_rebuilt(spark, table), head=main)
+
+
+def committed(settings: Settings, table: Table) -> CommittedOffsets | None:
+    """`read_offsets` without Spark; None if no live snapshot has them."""
+    main = head(settings, table) if lake(settings).table_exists(table.name) else None
+    summary = summary_with(settings, table, OFFSETS) if main is not None else {}
+    if not summary:
+        return None
+    return CommittedOffsets(from_json(summary[OFFSETS]), int(summary.get(CHANGE_SEQ, 0)), main)
+
+
+def records_after(settings: Settings, change_seq: int | None) -> int:
+    """The number of records that were added to events after this change_seq; of all records if it is None or has expired."""
+    metadata = lake(settings).load_table(EVENTS.name).metadata
+    added = 0
+    for snapshot in ancestors_of(metadata.current_snapshot(), metadata) if change_seq is not None else ():
+        summary = snapshot.summary
+        if summary is None or summary.operation == Operation.REPLACE:  # a compaction
+            continue
+        if change_seq is not None and int(summary[CHANGE_SEQ] or change_seq + 1) <= change_seq:
+            return added
+        added += int(summary["added-records"] or 0)
+    newest = metadata.current_snapshot()
+    return int(newest.summary["total-records"] or 0) if newest and newest.summary else 0
 
 
 def _rebuilt(spark: SparkSession, table: Table) -> CommittedOffsets:
