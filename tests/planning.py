@@ -9,17 +9,12 @@ from contextlib import contextmanager
 import pytest
 from pyspark.sql import SparkSession
 
+from spark_jobs.lake.planning import FEW_ROWS
 from spark_jobs.settings import Settings
 
-# Most tests run hundreds of statements over a few rows each: compiling code and planning again take longer than the rows.
-FEW_ROWS = {
-    "spark.sql.adaptive.enabled": "false",
-    "spark.sql.shuffle.partitions": "1",
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-}
+# Most tests run hundreds of statements over a few rows each.
 QUICK = FEW_ROWS | {
-    # Nor do queries of a second pay back the optimising compiler, or collectors that have threads of their own.
+    # Queries of a second do not pay back the optimising compiler, or collectors that have threads of their own.
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:-UseParallelGC -XX:+UseSerialGC",
     # Nobody looks at Spark's pages, for which it keeps a thousand plans, each written as text.
     "spark.sql.ui.explainMode": "simple",

@@ -13,9 +13,9 @@ from spark_jobs.checks.check import Run
 from spark_jobs.checks.evaluate import refusing
 from spark_jobs.checks.registry import of_stage
 from spark_jobs.jobs.run import job_parser, report_failure, run_job
-from spark_jobs.lake import tables
+from spark_jobs.lake import planning, tables
 from spark_jobs.lake.catalog import lake, rewrites_since
-from spark_jobs.lake.offsets import read_offsets
+from spark_jobs.lake.offsets import read_offsets, records_after
 from spark_jobs.lake.session import session
 from spark_jobs.maintenance.retention import dropped_before
 from spark_jobs.mart_build import report
@@ -94,9 +94,10 @@ def build(settings: Settings, full_refresh: bool, run_id: str) -> int:
         run_checks.evaluate_and_notify(of_stage(settings, "marts"), run, run_id)
         return 0
     report.reading(inputs)
-    built = build_and_publish(
-        spark, catalog, inputs, state, run_id=run_id, audit=gate(run, run_id, events.head)
-    )
+    with planning.for_rows(spark, settings, records_after(settings, inputs.change_seq_from)):
+        built = build_and_publish(
+            spark, catalog, inputs, state, run_id=run_id, audit=gate(run, run_id, events.head)
+        )
     if not built.passed:
         report.refused(built, str(state))
         serve(settings)  # what is published may be that of an earlier run, which was killed

@@ -10,7 +10,7 @@ from pathlib import Path
 from pyiceberg.catalog import Catalog
 from pyspark.sql import SparkSession
 
-from spark_jobs.mart_build import branches, dbt, publication
+from spark_jobs.mart_build import branches, dbt, publication, views
 from spark_jobs.mart_build.dbt import Build
 from spark_jobs.mart_build.inputs import DBT_PROJECT, Inputs
 
@@ -55,7 +55,7 @@ def build_and_publish(
     with branches.writing_to(spark, branch, inputs.snapshot_properties(publication_id, run_id)):
         if first is not None:
             first()
-        built = dbt.build(inputs, state, project)
+        built = dbt.build(inputs, state, project, views.digests(spark))
     if audit is not None:
         built = replace(built, refused=audit(built, branch))
     if built.passed:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from dbt.cli.main import dbtRunner
 
+from spark_jobs.mart_build import parsed
 from spark_jobs.mart_build.inputs import DBT_PROJECT, Inputs
 from spark_jobs.process import interrupts, jvm
 
@@ -52,7 +53,14 @@ class Build:
         return self.error is None and not self.failures and not self.refused
 
 
-def dbt(command: str, inputs: Inputs, state: Path, project: Path = DBT_PROJECT, *args: str) -> Build:
+def dbt(
+    command: str,
+    inputs: Inputs,
+    state: Path,
+    project: Path = DBT_PROJECT,
+    *args: str,
+    view_digests: dict[str, str] | None = None,
+) -> Build:
     """Run a dbt command (`build`, `test`, …) over the project with the inputs as vars.
 
     Args:
@@ -61,21 +69,20 @@ def dbt(command: str, inputs: Inputs, state: Path, project: Path = DBT_PROJECT, 
         state: folder for everything that dbt writes; nothing is written into the project.
         project: the dbt project.
         *args: further options of dbt.
+        view_digests: those of `views.digests`; views that are not in it are replaced.
 
     Raises:
         JvmDiedError: the Spark JVM has died.
     """
     started = time.monotonic()
-    result = dbtRunner().invoke(
-        [
-            *("--quiet", "--log-path", str(state / "logs"), "--log-level-file", "info", "--populate-cache"),
-            # dbt cannot use what it parsed with other vars, and they differ from run to run.
-            "--no-partial-parse",
-            *(command, "--project-dir", str(project), "--profiles-dir", str(project)),
-            *("--target-path", str(state / "target"), "--vars", json.dumps(inputs.dbt_vars)),
-            *args,
-        ]
+    options = (
+        *("--project-dir", str(project), "--profiles-dir", str(project)),
+        *("--target-path", str(state / "target")),
+        *("--vars", json.dumps(inputs.dbt_vars | {"view_digests": view_digests or {}})),
     )
+    common = ("--quiet", "--log-path", str(state / "logs"), "--log-level-file", "info")
+    manifest = parsed.manifest(inputs, state, project, [*common, "--no-partial-parse", "parse", *options])
+    result = dbtRunner(manifest).invoke([*common, "--populate-cache", command, *options, *args])
     # dbt reports both as failures of its nodes.
     interrupts.raise_if_requested()
     jvm.raise_if_died()
@@ -94,6 +101,10 @@ def dbt(command: str, inputs: Inputs, state: Path, project: Path = DBT_PROJECT, 
     return Build(nodes, tables, time.monotonic() - started, error, [n for n in nodes if n.status == "warn"])
 
 
-def build(inputs: Inputs, state: Path, project: Path = DBT_PROJECT) -> Build:
+def build(
+    inputs: Inputs, state: Path, project: Path = DBT_PROJECT, view_digests: dict[str, str] | None = None
+) -> Build:
     """Run `dbt build` without unit tests: every model, seed and data test, in order of dependency."""
-    return dbt("build", inputs, state, project, "--exclude-resource-type", "unit_test")
+    return dbt(
+        "build", inputs, state, project, "--exclude-resource-type", "unit_test", view_digests=view_digests
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import time
 from collections.abc import Iterator
@@ -15,10 +16,11 @@ import yaml
 from spark_jobs.checks.build import FACTS
 from spark_jobs.checks.check import Run
 from spark_jobs.jobs.marts import gate
+from spark_jobs.lake import identity
 from spark_jobs.lake.publish import fast_forward
-from spark_jobs.mart_build import branches, dbt, publication
+from spark_jobs.mart_build import branches, dbt, parsed, publication, views
 from spark_jobs.mart_build.build import build_and_publish, recover, row_counts
-from spark_jobs.mart_build.inputs import CHANGE_SEQ_TO, DBT_PROJECT, WATERMARKS
+from spark_jobs.mart_build.inputs import CHANGE_SEQ_TO, DBT_PROJECT, WATERMARKS, Inputs
 from tests import lakes
 
 STARTED = time.time()
@@ -52,6 +54,41 @@ def audited() -> list[str]:
 
 def only_main_is_left(catalog) -> bool:
     return all(list(branches.heads(catalog, t)) == ["main"] for t in branches.audited_tables(catalog))
+
+
+def test_a_build_leaves_views_of_the_same_sql_as_they_are(marts, inputs, state, catalog):
+    def files() -> dict[str, str]:
+        return {name: file for name, file in identity.metadata_files(catalog) if name.startswith("staging.")}
+
+    of_models = {f"staging.{file.stem}" for file in (DBT_PROJECT / "models" / "staging").glob("*.sql")}
+    digests, before = views.digests(marts), files()
+    assert digests.keys() == of_models == before.keys() & of_models
+    (name, *_) = sorted(digests)
+    select = ("--select", "path:models/staging")
+    ran = dbt.dbt("run", inputs, state, DBT_PROJECT, *select, view_digests=digests | {name: "of other SQL"})
+    assert ran.passed
+    assert {each for each, file in files().items() if before[each] != file} == {name}
+    assert views.digests(marts) == digests
+
+
+def test_the_project_is_parsed_once_for_each_kind_of_run(inputs, tmp_path):
+    def names(run: Inputs, project: Path) -> set[str]:
+        options = ("--project-dir", str(project), "--profiles-dir", str(project))
+        command = ["--quiet", "--log-path", str(tmp_path), "--no-partial-parse", "parse", *options]
+        command += ["--target-path", str(tmp_path / "target"), "--vars", json.dumps(run.dbt_vars)]
+        found = parsed.manifest(run, tmp_path, project, command)
+        assert found is not None
+        return {node.name for node in found.nodes.values()}
+
+    project = tmp_path / "project"
+    shutil.copytree(DBT_PROJECT, project, ignore=shutil.ignore_patterns("target", "logs"))
+    full, later = replace(inputs, change_seq_to=7), replace(inputs, change_seq_from=1)
+    assert names(inputs, project) == names(full, project) == names(later, project)
+    kept = {file: file.read_bytes() for file in (tmp_path / parsed.FOLDER).iterdir()}
+    assert len(kept) == 2
+    (project / "models" / "marts" / "added.sql").write_text("select 1 as one")
+    assert "added" in names(inputs, project)
+    assert not kept.keys() & {*(tmp_path / parsed.FOLDER).iterdir()}
 
 
 def test_dbt_unit_tests(marts, inputs, state):

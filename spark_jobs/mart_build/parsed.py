@@ -1,0 +1,52 @@
+"""The parsed dbt project, kept from run to run.
+
+dbt's own cache (partial parsing) is of no use: it holds for the same vars only, and those of a build differ from run to run. What
+the parser needs of them is which kind of run it is: an incremental run has references that a full refresh does not have.
+"""
+
+from __future__ import annotations
+
+import os
+from importlib.metadata import version
+from pathlib import Path
+
+from dbt.cli.main import dbtRunner
+from dbt.contracts.graph.manifest import Manifest
+from dbt.parser.manifest import extended_mashumaro_encoder as _write
+from dbt.parser.manifest import extended_mashumuro_decoder as _read
+
+from spark_jobs.mart_build.inputs import Inputs, digest
+
+FOLDER = "parsed"  # below the folder for everything that dbt writes
+
+
+def manifest(inputs: Inputs, state: Path, project: Path, command: list[str]) -> Manifest | None:
+    """The manifest of the project for this kind of run, new or of an earlier run; None if dbt has to parse it itself.
+
+    Args:
+        inputs: those of the run.
+        state: folder for everything that dbt writes.
+        project: the dbt project.
+        command: dbt's command that parses it.
+    """
+    kind = f"{inputs.change_seq_from is not None:d}{inputs.kept_from is not None:d}"
+    file = state / FOLDER / f"{digest(project, inputs.limits)}-{kind}-{version('dbt-core')}.msgpack"
+    if not file.exists():
+        found = dbtRunner().invoke(command).result
+        if not isinstance(found, Manifest):
+            return None  # then it says why it cannot
+        file.parent.mkdir(parents=True, exist_ok=True)
+        for old in file.parent.iterdir():
+            if old.name.partition("-")[0] != file.name.partition("-")[0]:
+                old.unlink()
+        unfinished = file.with_suffix(f".{os.getpid()}")
+        unfinished.write_bytes(found.to_msgpack(_write))
+        unfinished.replace(file)
+    # Read again also where it was parsed just now: dbt compiles into the objects that it is given.
+    try:
+        kept = Manifest.from_msgpack(file.read_bytes(), decoder=_read)
+    except Exception:  # of any kind: the file is damaged, as after a power failure
+        file.unlink()
+        return None
+    kept.build_flat_graph()  # the variable `graph` of macros
+    return kept
