@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 import sys
 from fnmatch import fnmatchcase
-from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -490,12 +489,12 @@ class Settings(BaseSettings):
             sources += (TomlConfigSettingsSource(settings_cls, toml_file=path),)
         return sources
 
-    @cached_property
+    @property
     def catalog_uri(self) -> str:
         """The catalog's address, with `jdbc:` where it is a database."""
         return self.catalog.uri or f"jdbc:sqlite:{self.home / 'catalog.db'}"
 
-    @cached_property
+    @property
     def warehouse_uri(self) -> str:
         """The location of the tables, without a slash at its end.
 

@@ -30,8 +30,6 @@ def move(settings: Settings, to: Path, progress: Progress) -> int:
         )
     lake(settings)  # refuses a lake that is not the one of the settings
     there = settings.model_copy(update={"home": to})
-    for name in ("catalog_uri", "warehouse_uri"):
-        there.__dict__.pop(name, None)
     new_catalog, new_warehouse = restore.empty_home(there)
     with identity.unfinished(to, f"move from {settings.home}", new_catalog, new_warehouse):
         copying.copy_database(catalog, new_catalog)

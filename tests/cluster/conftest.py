@@ -60,8 +60,12 @@ def clusters(network: Network, tmp_path_factory: pytest.TempPathFactory) -> Iter
             generate(shop.namesrv, 40, folder / "record")
         stack.enter_context(broker(folder / "b", broker_name="broker-b", join=shop.namesrv))
         admin = [ADMIN.access_key, ADMIN.secret_key]
-        bodies = [base64.b64encode(body(number)).decode() for number in range(BODIES)]
-        write = {"do": "produce", "topic": TRACE_TOPIC, "bodies": bodies, "credentials": admin}
+        write = {"do": "produce", "topic": TRACE_TOPIC, "credentials": admin}
+        # What is erased of one cluster is not in the other.
+        of_guarded, of_shop = (
+            {"bodies": [base64.b64encode(body(start + number)).decode() for number in range(BODIES)]}
+            for start in (100_000, 0)
+        )
         grant = {
             "do": "grant",
             "broker": guarded.broker_address,
@@ -70,8 +74,8 @@ def clusters(network: Network, tmp_path_factory: pytest.TempPathFactory) -> Iter
             "resources": [f"Topic:{TRACE_TOPIC}", "Group:TOOLS_CONSUMER"],
             "addresses": [network.host, *network.workers],
         }
-        java_client.run(guarded.namesrv, folder / "java", [grant, write])
-        brokers = [write | {"broker": name} for name in ("broker-a", "broker-b")]
+        java_client.run(guarded.namesrv, folder / "java", [grant, write | of_guarded])
+        brokers = [write | of_shop | {"broker": name} for name in ("broker-a", "broker-b")]
         java_client.run(shop.namesrv, folder / "java-b", brokers)
         yield [
             Cluster(name=SHOP, namesrv=[shop.namesrv]),
