@@ -18,6 +18,7 @@ from spark_jobs.lake import catalog
 from spark_jobs.lake.tables import RAW
 from spark_jobs.settings import Cluster, Settings
 from tests.faults.jobs.world import CLUSTER, World
+from tests.maintenance.files import holding
 from tests.rocketmq.java_client import run as run_java
 from tests.rocketmq.test_access import ACL_CONF, ADMIN
 
@@ -53,11 +54,6 @@ def guarded_world(guarded: Sandbox, settings: Settings, tmp_path: Path) -> World
     return World(None, home, guarded, None, [TRACE_TOPIC], extra={"TRACE_CLUSTERS": clusters})
 
 
-def files_that_hold(folder: Path, secret: str) -> list[Path]:
-    """Also where a snapshot summary or a log holds it; manifests are compressed and hold no properties."""
-    return [file for file in folder.rglob("*") if file.is_file() and secret.encode() in file.read_bytes()]
-
-
 def test_who_may_not_read_and_who_may(guarded_world: World):
     """Nobody's secret is left anywhere, neither by the runs that are refused nor by the one that succeeds, which is the last."""
     says = {"wrong-secret": "signature", "unknown-user": "nobody", "no-permission": "stranger"}
@@ -90,9 +86,9 @@ def test_who_may_not_read_and_who_may(guarded_world: World):
 
     for secret in {secret for _, secret in users.values()}:
         assert secret not in run.output
-        assert files_that_hold(guarded_world.settings.home, secret) == []
+        assert holding(guarded_world.settings.home, secret) == []
         assert all(secret not in str(snapshot.summary) for snapshot in snapshots)
-    assert files_that_hold(guarded_world.settings.home, "trace.offsets")  # the search finds what is there
+    assert holding(guarded_world.settings.home, "trace.offsets")  # the search finds what is there
 
 
 @pytest.mark.parametrize(
