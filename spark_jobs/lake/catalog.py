@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import os
+import zlib
 from functools import cache
 
 import pyiceberg.table
@@ -26,6 +28,8 @@ from spark_jobs.lake.damaged_files import DamagedTableError, damaged_file
 from spark_jobs.lake.tables import Table
 from spark_jobs.settings import CATALOG, Settings
 
+# What gzip raises for a file that is cut, or is none.
+_NOT_UNPACKED = (EOFError, gzip.BadGzipFile, zlib.error)
 PROPERTY_PREFIX = "trace."  # the prefix of this project's snapshot properties
 
 
@@ -71,7 +75,7 @@ class SqlLake(SqlCatalog):
         # Not public, but every load of a table calls it, and only it knows the metadata file.
         try:
             return super()._convert_orm_to_iceberg(orm_table)
-        except (InvalidMetadataError, ValueError, FileNotFoundError) as error:
+        except (InvalidMetadataError, ValueError, FileNotFoundError, *_NOT_UNPACKED) as error:
             table = f"{orm_table.table_namespace}.{orm_table.table_name}"
             why = " ".join(str(error).split())[:200]
             what = damaged_file(table, orm_table.metadata_location or "")
