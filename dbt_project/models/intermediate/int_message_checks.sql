@@ -248,10 +248,13 @@ select
   answers.skip_evidence,
   answers.tracing_clients,
   answers.is_dropped
-  and coalesce(
-    answers.traced_from > dropped.first_passed_by + {{ limit('grace') }}
-    or dropped.last_passed_from > answers.passed_by + {{ limit('grace') }},
-    false
+  and (
+    coalesce(
+      answers.traced_from > dropped.first_passed_by + {{ limit('grace') }}
+      or dropped.last_passed_from > answers.passed_by + {{ limit('grace') }},
+      false
+    )
+    {% if var('kept_from') %}or published.msg_id is not null{% endif %}
   ) as is_dropped_repeatedly
 from answered as answers
 left join dropped
@@ -259,3 +262,13 @@ left join dropped
     answers.cluster = dropped.cluster
     and answers.topic = dropped.topic
     and answers.consumer_group = dropped.consumer_group
+{% if var('kept_from') %}
+  -- Retention may have dropped the answers of the other messages.
+  left join {{ published('int_message_checks') }} as published
+    on
+      answers.cluster = published.cluster
+      and answers.topic = published.topic
+      and answers.msg_id = published.msg_id
+      and answers.consumer_group = published.consumer_group
+      and published.is_dropped_repeatedly
+{% endif %}
