@@ -180,7 +180,8 @@ def test_a_move(root, tmp_path):
     assert job("restore", old, "--from", root).returncode == 0
     assert job("backup", old, "--to", backups).returncode == 0
     new.mkdir()
-    (new / "of-others.sh").touch(mode=0o755)
+    (new / "of-others.sh").touch()
+    (new / "of-others.sh").chmod(0o755)  # whatever umask a job has left to this process
     before = state(Settings(home=old))
     with locked(old / LOCK, "make up"):
         refused = job("move", old, "--to", new)
