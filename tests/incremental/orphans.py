@@ -391,9 +391,9 @@ def _dropped(cluster: Cluster, check: Check, at: datetime) -> tuple[datetime, da
     above = [
         seen
         for seen, offset in _offsets(cluster, check)
-        if check.queue_offset is not None and offset > check.queue_offset
+        if check.queue_offset is not None and offset > check.queue_offset and seen >= stored
     ]
-    return stored, max(stored, min([*above, at]))
+    return stored, min([*above, at])
 
 
 def _jumped_offline(cluster: Cluster, check: Check) -> datetime | None:

@@ -18,6 +18,13 @@
   {%- set existing_relation = load_relation(this) -%}
   {{ run_hooks(pre_hooks) }}
 
+  {# An incremental run has the files of the full refresh that compared the columns of the models with their contracts. A model may
+     read its own published table, so the columns that are new in the contract come first. #}
+  {% if not is_incremental_run() %}
+    {% if existing_relation is not none %}{% do add_missing_columns(target_relation) %}{% endif %}
+    {% do get_assert_columns_equivalent(sql) %}
+  {% endif %}
+
   {% if existing_relation is none %}
     {# Daily marts were views in version 0.1. #}
     {% do run_query('drop view if exists ' ~ target_relation) %}
@@ -31,13 +38,7 @@
     {% endif %}
   {% elif not is_incremental_run() %}
     {# Only here: every change of the models causes a full refresh. #}
-    {% do add_missing_columns(target_relation) %}
     {% do run_query('alter table ' ~ target_relation ~ ' set tblproperties (' ~ table_properties() ~ ')') %}
-  {% endif %}
-
-  {# The models of an incremental run are those of the full refresh that compared their columns with the contracts. #}
-  {% if not is_incremental_run() %}
-    {% do get_assert_columns_equivalent(sql) %}
   {% endif %}
 
   {% set columns = columns_of(target_relation) | join(', ') %}

@@ -36,6 +36,7 @@ offsets as (
     newest.msg_id,
     newest.consumer_group,
     newest.queue_offset,
+    newest.traced_from,
     committed.broker,
     committed.group_name,
     committed.topic_name,
@@ -76,7 +77,7 @@ passed as (
     msg_id,
     consumer_group,
     max_by(consumer_offset, valid_from) > max(queue_offset) as is_passed,
-    min(case when consumer_offset > queue_offset then valid_from end) as passed_from,
+    min(case when consumer_offset > queue_offset and valid_from >= traced_from then valid_from end) as passed_from,
     max(pull_offset) is not null as is_pull_offset_known,
     count_if(consumer_offset > pull_offset and consumer_offset > highest_before) as moved_beyond_pulled
   from in_order
@@ -196,7 +197,7 @@ answered as (
     end as skip_evidence,
     tracing.tracing_clients,
     newest.traced_from,
-    greatest(newest.traced_from, least(passed.passed_from, newest.checked_at)) as passed_by,
+    least(passed.passed_from, newest.checked_at) as passed_by,
     newest.state = 'consumed' and tracing.tracing_clients <=> 'all' as is_dropped
   from newest
   left join passed
