@@ -10,11 +10,15 @@ from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.sdk.exceptions import AirflowException
 
 from spark_jobs.settings import PROJECT
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
+
+# Facts of brokers have a limit of their own, and so has the wait for their answers; this one is for a process that hangs.
+SECONDS = 600
 
 
 class IngestOperator(SparkSubmitOperator):
@@ -24,16 +28,28 @@ class IngestOperator(SparkSubmitOperator):
     it. The XCom `failures` has the failed clusters: name to the reasons.
     """
 
+    _advance: subprocess.Popen[str] | None = None
+    _is_killed = False
+
     def execute(self, context: Context) -> None:
         with NamedTemporaryFile("r", suffix=".json") as failures:
             self.application_args = [*(self.application_args or []), "--failures", failures.name]
-            if not self._is_nothing_new():
+            is_nothing_new = self._is_nothing_new()
+            if self._is_killed:
+                raise AirflowException("the task was ended before it submitted the job")
+            if not is_nothing_new:
                 super().execute(context)
             context["ti"].xcom_push("failures", json.load(failures))
 
+    def on_kill(self) -> None:
+        self._is_killed = True
+        if self._advance is not None:
+            self._advance.kill()
+        super().on_kill()
+
     def _is_nothing_new(self) -> bool:
-        """Run the job `advance` with the arguments and secrets of the job; if it fails, the job says why, or mends it."""
-        done = subprocess.run(
+        """Run the job `advance` with the arguments and secrets of the job; if it fails, the Spark job runs and reports why."""
+        self._advance = subprocess.Popen(
             [sys.executable, "-m", "spark_jobs.jobs.advance", *(self.application_args or [])],
             cwd=PROJECT,
             env=os.environ | (self.env_vars or {}),
@@ -41,6 +57,13 @@ class IngestOperator(SparkSubmitOperator):
             stderr=subprocess.STDOUT,
             text=True,
         )
-        for line in done.stdout.splitlines():
+        try:
+            output, _ = self._advance.communicate(timeout=SECONDS)
+        except BaseException as error:  # the timeout of the task, too: nothing may publish after it
+            self._advance.kill()
+            output, _ = self._advance.communicate()
+            if not isinstance(error, subprocess.TimeoutExpired):
+                raise
+        for line in output.splitlines():
             self.log.info(line)
-        return done.returncode == 0
+        return self._advance.returncode == 0

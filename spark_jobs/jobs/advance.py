@@ -2,12 +2,13 @@
 
 It asks the brokers what `ingest` asks them, and records their facts. If there is nothing to read or to merge, it publishes the
 offsets up to which every queue is complete, by a commit without rows to `lake.raw.trace_messages` and one to
-`lake.events.trace_records`. Otherwise it changes nothing, and ends with the exit code `WORK`: the job `ingest` has work to do.
+`lake.events.trace_records`. Otherwise it ends with the exit code `WORK`: the job `ingest` has work to do.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import sys
 import threading
 import time
@@ -15,6 +16,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from pyiceberg.exceptions import CommitFailedException
+from pyiceberg.table import TableProperties
+from pyiceberg.table.snapshots import ancestors_of
 
 from spark_jobs.ingest.plan import Plan
 from spark_jobs.jobs import report
@@ -31,11 +34,14 @@ from spark_jobs.lake.offsets import (
     committed,
     to_json,
 )
-from spark_jobs.lake.tables import EVENTS, RAW, Table
+from spark_jobs.lake.tables import EVENTS, RAW, Table, missing
 from spark_jobs.rocketmq.errors import RocketMQError
 from spark_jobs.settings import Cluster, Settings
 
 WORK = 3
+# `ingest` evaluates the checks of raw and events, also of those whose window has passed without a new message.
+MOST_SECONDS_WITHOUT_CHECKS = 3600
+ADVANCED = "trace.advanced"  # a property of the snapshots of this job
 
 
 def advance(
@@ -43,17 +49,39 @@ def advance(
 ) -> tuple[dict[str, Plan], dict[str, list[str]]] | None:
     """Publish that nothing is new; return the plans and the failures by cluster, or None if there is work for Spark.
 
-    There is work, too, if a cluster does not answer within `extract.wait_seconds`, and if another run publishes meanwhile.
+    There is work, too, if a cluster does not answer within `extract.wait_seconds`, if another run publishes meanwhile, if a
+    table or column is missing, and if Spark has not run for an hour.
     """
     raw, events = committed(settings, RAW), committed(settings, EVENTS)
     if raw is None or events is None or raw.positions != events.positions:
         return None
+    if missing(lake(settings)) or _seconds_without_spark(settings) > MOST_SECONDS_WITHOUT_CHECKS:
+        return None
+    asked = _plans(clusters, settings, raw.positions)
+    if asked is None:
+        return None
+    # As in `ingest`, the brokers are asked for their facts before the queues are read to their end.
+    answering = [each for each in clusters if each.name in asked[0]]
+    _in_threads(lambda cluster: record_facts(cluster, settings, run_id), answering)
+    found = _plans(clusters, settings, raw.positions)
+    if found is None:
+        return None
+    changed = _changed(raw.positions, found[0])
+    if changed and not _publish(settings, raw, events, changed, run_id):
+        return None
+    return found
+
+
+def _plans(
+    clusters: list[Cluster], settings: Settings, before: Positions
+) -> tuple[dict[str, Plan], dict[str, list[str]]] | None:
+    """The plans and the failures by cluster; None if there is something to read, or a cluster does not answer in time."""
     plans: dict[str, Plan] = {}
     failures: dict[str, list[str]] = {}
 
     def ask(cluster: Cluster) -> None:
         try:
-            found = planned(cluster, settings, raw.positions, settings.extract.max_offsets_per_run)
+            found = planned(cluster, settings, before, settings.extract.max_offsets_per_run)
         # The brokers reject the credentials, or a secret is missing.
         except (RocketMQError, ValueError) as error:
             failures[cluster.name] = [f"cluster {cluster.name}: {error}"]
@@ -67,24 +95,29 @@ def advance(
         return None
     if any(plan.ranges or plan.gaps for plan in plans.values()):
         return None
-    # As in `ingest`, facts are committed before the watermark that is judged with them.
-    _in_threads(lambda cluster: record_facts(cluster, settings, run_id), clusters)
-    changed = _changed(raw.positions, plans)
-    if changed and not _publish(settings, raw, events, changed, run_id):
-        return None
     return plans, failures
+
+
+def _seconds_without_spark(settings: Settings) -> float:
+    """Since the last commit to events that is not one of this job."""
+    metadata = lake(settings).load_table(EVENTS.name).metadata
+    for snapshot in ancestors_of(metadata.current_snapshot(), metadata):
+        summary = snapshot.summary
+        if summary is not None and summary[OFFSETS] and not summary[ADVANCED]:
+            return time.time() - snapshot.timestamp_ms / 1000
+    return float("inf")
 
 
 def _in_threads(
     act: Callable[[Cluster], None], clusters: list[Cluster], seconds: float | None = None
 ) -> None:
-    """Act on all clusters side by side, and wait for all, or so long; daemons do not keep the process alive."""
+    """Act on all clusters side by side, and wait for all, or so long."""
     threads = [threading.Thread(target=act, args=(each,), daemon=True) for each in clusters]
     until = time.monotonic() + (seconds or 0)
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(max(0.0, until - time.monotonic()) if seconds else None)
+        thread.join(None if seconds is None else max(0.0, until - time.monotonic()))
 
 
 def _changed(before: Positions, plans: dict[str, Plan]) -> Positions:
@@ -102,7 +135,7 @@ def _publish(
 ) -> bool:
     """Commit the positions to both tables; whether they are. If only raw has them, the next run has work to do."""
     positions = to_json(raw.positions | changed)
-    properties = {OFFSETS: positions, RUN_ID: run_id}
+    properties = {OFFSETS: positions, RUN_ID: run_id, ADVANCED: "true"}
     clusters = {queue.cluster for queue in changed}
     # Without it, an extraction of any cluster that is published at the same time plans again.
     of_cluster = {EXTRACTED: next(iter(clusters))} if len(clusters) == 1 else {}
@@ -117,6 +150,8 @@ def _commit(settings: Settings, table: Table, head: int | None, properties: dict
     newest = loaded.current_snapshot()
     if newest is None or newest.snapshot_id != head:
         return False
+    # Of this object alone: pyiceberg would repeat a commit that conflicts, on top of the other one.
+    loaded.metadata.properties[TableProperties.COMMIT_NUM_RETRIES] = "0"
     try:
         with loaded.transaction() as transaction:
             transaction.update_snapshot(properties).fast_append().commit()
@@ -148,4 +183,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(run_job(main))
+    code = run_job(main)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)  # threads that wait for a silent broker would keep the process alive

@@ -94,7 +94,7 @@ def build(settings: Settings, full_refresh: bool, run_id: str) -> int:
         run_checks.evaluate_and_notify(of_stage(settings, "marts"), run, run_id)
         return 0
     report.reading(inputs)
-    with planning.for_rows(spark, settings, records_after(settings, inputs.change_seq_from)):
+    with planning.for_records(spark, settings, records_after(settings, inputs.change_seq_from)):
         built = build_and_publish(
             spark, catalog, inputs, state, run_id=run_id, audit=gate(run, run_id, events.head)
         )

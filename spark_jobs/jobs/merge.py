@@ -13,7 +13,7 @@ from spark_jobs.checks.check import Run
 from spark_jobs.checks.registry import of_stage
 from spark_jobs.jobs import report
 from spark_jobs.jobs.run import job_parser, run_job
-from spark_jobs.lake import planning, publish, tables
+from spark_jobs.lake import publish, tables
 from spark_jobs.lake.offsets import read_offsets
 from spark_jobs.lake.session import session
 from spark_jobs.settings import Settings
@@ -26,9 +26,7 @@ def merge_pending(spark: SparkSession, settings: Settings, run_id: str) -> int:
     events = read_offsets(spark, settings, tables.EVENTS)
     if raw == events.positions:
         return 0
-    ranges = pending(raw, events.positions)
-    with planning.for_rows(spark, settings, sum(each.end - each.start for each in ranges)):
-        return merge(spark, ranges, raw, events, settings.limits, run_id)
+    return merge(spark, pending(raw, events.positions), raw, events, settings.limits, run_id)
 
 
 def merge_all(spark: SparkSession, settings: Settings, run_id: str) -> int:

@@ -1,4 +1,4 @@
-"""How Spark plans statements over few rows: without generated code, which takes longer to compile than the rows take."""
+"""How Spark plans the statements of a small run: without generated code, which takes longer to compile than the rows take."""
 
 from __future__ import annotations
 
@@ -9,20 +9,16 @@ from pyspark.sql import SparkSession
 
 from spark_jobs.settings import Settings
 
-# Up to this many records, compiling costs more CPU time than it saves (docs/benchmarks.md, Models).
+# A build of up to so many new records (docs/benchmarks.md, Models). It may read and write more rows, as when the broadcast
+# mode of a group changes: they cost more CPU time then, but not more memory.
 MOST_FEW = 50_000
-FEW_ROWS = {
-    "spark.sql.adaptive.enabled": "false",
-    "spark.sql.shuffle.partitions": "1",
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-}
+NO_CODE = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 
 
 @contextmanager
-def for_rows(spark: SparkSession, settings: Settings, rows: int) -> Iterator[None]:
-    """Within the block the session plans statements for this number of rows; `spark.conf` of the settings has priority."""
-    few = {} if rows > MOST_FEW else {k: v for k, v in FEW_ROWS.items() if k not in settings.spark.conf}
+def for_records(spark: SparkSession, settings: Settings, records: int) -> Iterator[None]:
+    """Within the block the session plans for so many new records; `spark.conf` of the settings has priority."""
+    few = {} if records > MOST_FEW else {k: v for k, v in NO_CODE.items() if k not in settings.spark.conf}
     before: dict[str, str | None] = {key: spark.conf.get(key) for key in few}
     for key, few_value in few.items():
         spark.conf.set(key, few_value)

@@ -15,6 +15,7 @@ import yaml
 from spark_jobs.settings import PROJECT
 
 if TYPE_CHECKING:  # programs without Spark import this module
+    from pyiceberg.catalog import Catalog
     from pyspark.sql import SparkSession
     from pyspark.sql.types import StructType
 
@@ -129,6 +130,18 @@ def _missing_columns(table: Table, existing: StructType) -> list[str]:
 def _fields_of(schema: Any, column: Column) -> dict[str, str]:
     """Name to type of the fields of a column that is an array of structs."""
     return {field.name: field.dataType.simpleString() for field in schema[column.name].dataType.elementType}
+
+
+def missing(catalog: Catalog) -> list[str]:
+    """The tables, and the columns of tables, that `ensure` would add; without Spark."""
+    found = []
+    for table in ALL:
+        if not catalog.table_exists(table.name):
+            found.append(table.name)
+            continue
+        names = {field.name for field in catalog.load_table(table.name).schema().fields}
+        found += [f"{table.name}.{name}" for name in table.column_names if name not in names]
+    return found
 
 
 def _missing_properties(spark: SparkSession, table: Table) -> dict[str, str]:

@@ -17,6 +17,8 @@ from dbt.parser.manifest import extended_mashumuro_decoder as _read
 
 from spark_jobs.mart_build.inputs import Inputs, digest
 
+# Their macros are part of the manifest.
+_PACKAGES = ("dbt-core", "dbt-common", "dbt-adapters", "dbt-spark")
 FOLDER = "parsed"  # below the folder for everything that dbt writes
 
 
@@ -30,7 +32,8 @@ def manifest(inputs: Inputs, state: Path, project: Path, command: list[str]) -> 
         command: dbt's command that parses it.
     """
     kind = f"{inputs.change_seq_from is not None:d}{inputs.kept_from is not None:d}"
-    file = state / FOLDER / f"{digest(project, inputs.limits)}-{kind}-{version('dbt-core')}.msgpack"
+    versions = "-".join(version(package) for package in _PACKAGES)
+    file = state / FOLDER / f"{digest(project, inputs.limits)}-{kind}-{versions}.msgpack"
     if not file.exists():
         found = dbtRunner().invoke(command).result
         if not isinstance(found, Manifest):

@@ -12,7 +12,7 @@ from spark_jobs.settings_deployment import Spark
 
 
 def conf(spark: SparkSession) -> dict[str, str | None]:
-    return {key: spark.conf.get(key) for key in planning.FEW_ROWS}
+    return {key: spark.conf.get(key) for key in planning.NO_CODE}
 
 
 @pytest.fixture
@@ -23,24 +23,24 @@ def plain(settings: Settings) -> Settings:
 
 def test_few_rows_are_planned_for_few_rows_and_the_session_is_as_before(spark: SparkSession, plain: Settings):
     before = conf(spark)
-    assert before != planning.FEW_ROWS
-    with planning.for_rows(spark, plain, planning.MOST_FEW):
-        assert conf(spark) == planning.FEW_ROWS
+    assert before != planning.NO_CODE
+    with planning.for_records(spark, plain, planning.MOST_FEW):
+        assert conf(spark) == planning.NO_CODE
     assert conf(spark) == before
 
 
 def test_many_rows_are_planned_as_usual(spark: SparkSession, plain: Settings):
     before = conf(spark)
-    with planning.for_rows(spark, plain, planning.MOST_FEW + 1):
+    with planning.for_records(spark, plain, planning.MOST_FEW + 1):
         assert conf(spark) == before
 
 
 def test_the_settings_have_priority(spark: SparkSession, plain: Settings):
-    key = "spark.sql.shuffle.partitions"
+    key = "spark.sql.codegen.wholeStage"
     before = spark.conf.get(key)
-    set_by_a_user = plain.model_copy(update={"spark": Spark(conf={key: "8"})})
-    with planning.for_rows(spark, set_by_a_user, 1):
-        assert conf(spark) == planning.FEW_ROWS | {key: before}
+    set_by_a_user = plain.model_copy(update={"spark": Spark(conf={key: "true"})})
+    with planning.for_records(spark, set_by_a_user, 1):
+        assert conf(spark) == planning.NO_CODE | {key: before}
 
 
 def test_the_records_after_a_change_seq(lake: SparkSession, settings: Settings):

@@ -5,13 +5,17 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
+from pyiceberg.table import Transaction
 
 from spark_jobs.jobs import advance
+from spark_jobs.lake import tables
 from spark_jobs.lake.catalog import lake
 from spark_jobs.lake.offsets import CommittedOffsets, Positions, committed, watermarks
-from spark_jobs.lake.tables import EVENTS, OBSERVATIONS, RAW
+from spark_jobs.lake.tables import EVENTS, OBSERVATIONS, RAW, Column
+from spark_jobs.settings import Cluster
 from tests.faults.jobs.world import CLUSTER, Difference, World
 
 JOB = "spark_jobs.jobs.advance"
@@ -93,6 +97,42 @@ def test_a_job_that_is_killed_between_its_commits_leaves_work(merged: World, mon
     assert merged.run(JOB, **NO_JAVA).code == advance.WORK
     assert merged.merge() == 0
     assert offsets(merged)[1].positions == half[0].positions
+
+
+def test_another_run_publishes_between_load_and_commit(merged: World, monkeypatch: pytest.MonkeyPatch):
+    """pyiceberg would commit again on top of it, with the offsets of before."""
+    raw, events = offsets(merged)
+    merged.write(10)
+    begin = Transaction.update_snapshot
+
+    def late(self: Transaction, *arguments: Any, **named: Any) -> Any:
+        monkeypatch.undo()
+        assert merged.extract() == 0
+        return begin(self, *arguments, **named)
+
+    monkeypatch.setattr(Transaction, "update_snapshot", late)
+    assert not advance._publish(merged.settings, raw, events, later(raw.positions), "too late")
+    after = offsets(merged)
+    assert sum(each.next for each in after[0].positions.values()) == 10 + sum(
+        each.next for each in raw.positions.values()
+    )
+    assert merged.merge() == 0
+    assert merged.compare(RAW, EVENTS) == Difference(110, lost=0, doubled=0, wrong=0)
+
+
+def test_spark_runs_once_an_hour_and_where_a_column_is_missing(
+    merged: World, monkeypatch: pytest.MonkeyPatch
+):
+    (cluster,) = (Cluster(**each) for each in json.loads(merged.environment["TRACE_CLUSTERS"]))
+    assert advance.advance([cluster], merged.settings, "idle") is not None
+    with monkeypatch.context() as patch:
+        patch.setattr(advance, "MOST_SECONDS_WITHOUT_CHECKS", 0)
+        assert advance.advance([cluster], merged.settings, "idle") is None
+    assert tables.missing(lake(merged.settings)) == []
+    wider = replace(OBSERVATIONS, columns=(*OBSERVATIONS.columns, Column("added", "int", "of a new version")))
+    monkeypatch.setattr(tables, "ALL", (wider,))
+    assert tables.missing(lake(merged.settings)) == [f"{OBSERVATIONS.name}.added"]
+    assert advance.advance([cluster], merged.settings, "idle") is None
 
 
 def test_another_run_publishes_meanwhile(merged: World):
