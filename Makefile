@@ -285,8 +285,9 @@ bench-dashboards: .venv/installed .venv-dashboards/installed ## measure all dash
 	@$(RUN) benchmarks.dashboards
 
 .PHONY: bench-models
-bench-models: setup ## measure an incremental run of the marts beside 10 M and 1 M records of history, and compare percentiles with exact ones
+bench-models: setup ## measure an incremental run of the marts beside 10 M and 1 M records of history, and small ones without generated code; compare percentiles with exact ones
 	@$(RUN) benchmarks.models
+	@$(RUN) benchmarks.models.small
 
 .PHONY: bench-lookup
 bench-lookup: setup ## measure the look-up of a message at 20 M and 2 M records and beside mqadmin, and the serving file with a year of hours

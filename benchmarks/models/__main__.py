@@ -12,29 +12,21 @@ import subprocess
 import sys
 import tempfile
 import time
-from datetime import UTC, datetime
 from pathlib import Path
 
-from pyiceberg.catalog import Catalog
 from pyspark.sql import SparkSession
 from rich import box
 from rich.console import Console
 from rich.table import Table
 
 from benchmarks import targets
-from benchmarks.history import MESSAGES
-from benchmarks.meter import Cost, Meter
+from benchmarks.meter import Cost
 from benchmarks.models import history, percentiles
-from spark_jobs.checks.check import Run
-from spark_jobs.jobs.marts import gate
-from spark_jobs.lake import tables
+from benchmarks.models.builds import State, build, heads, race, set_main, with_batch
+from spark_jobs.lake import planning, tables
 from spark_jobs.lake.catalog import lake
-from spark_jobs.lake.offsets import read_offsets
 from spark_jobs.lake.session import session
-from spark_jobs.mart_build import branches
-from spark_jobs.mart_build.build import build_and_publish
 from spark_jobs.mart_build.dbt import Build
-from spark_jobs.mart_build.inputs import Inputs, Published
 from spark_jobs.settings import PROJECT, Settings, load_settings
 from spark_jobs.settings_deployment import Spark
 
@@ -49,9 +41,6 @@ AT_MOST = {
 }
 _console = Console(width=120, highlight=False)
 
-State = dict[str, int]
-"""Table (`marts.<name>`) to the snapshot that main is to be at."""
-
 
 def main() -> int:
     home = load_settings().home / "bench"
@@ -59,19 +48,23 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="models-", dir=home) as scratch:
         settings = Settings(home=Path(scratch), spark=Spark(master="local[2]"))
         spark = session("bench models", settings)
-        states = _histories(spark, settings)
-        costs = _race(spark, settings, states)
-        _set(spark, states[MANY])
-        _tell_what_takes_long(_build(spark, settings))
+        states = {
+            name: with_batch(spark, settings, each, history.BATCH, _console)
+            for name, each in _histories(spark, settings).items()
+        }
+        cases = {name: (each, planning.MOST_FEW + 1) for name, each in states.items()}
+        costs = race(spark, settings, cases, ROUNDS, _console)
+        set_main(spark, states[MANY])
+        _tell_what_takes_long(build(spark, settings))
         found = percentiles.errors(spark)
-        _set(spark, states[MANY])
+        set_main(spark, states[MANY])
         spark.stop()
         seconds = _as_a_process(settings)
     return _judge(costs, found, seconds)
 
 
 def _histories(spark: SparkSession, settings: Settings) -> dict[str, State]:
-    """The lake with the marts of one day's records, and of ten days', and the batch on top of either."""
+    """The lake with the marts of one day's records, and of ten days'."""
     catalog = lake(settings)
     tables.ensure(spark)
     begin = time.perf_counter()
@@ -79,59 +72,13 @@ def _histories(spark: SparkSession, settings: Settings) -> dict[str, State]:
     built: dict[str, State] = {}
     for number, (name, first, end) in enumerate([(FEW, last, last + 1), (MANY, 0, last)], start=1):
         history.add_days(spark, settings, first, end, number)
-        _build(spark, settings, full_refresh=True)
-        built[name] = _heads(catalog)
-    for name, state in built.items():
-        _set(spark, state)
-        history.add_batch(spark, settings, change_seq=3)
-        built[name] = state | _heads(catalog, [tables.RAW.name, tables.EVENTS.name])
-    events = spark.table(tables.EVENTS.full_name)
-    new = events.where("change_seq = 3").count()
+        build(spark, settings, full_refresh=True)
+        built[name] = heads(catalog)
     _console.print(
-        f"{events.count() - new:,} records of {history.DAYS} days, and their marts, written in "
-        f"{time.perf_counter() - begin:.0f} s; the batch: {new:,} records of {history.BATCH * MESSAGES:,} messages, "
-        "1% of them half a day late"
+        f"{spark.table(tables.EVENTS.full_name).count():,} records of {history.DAYS} days, and their marts, written in "
+        f"{time.perf_counter() - begin:.0f} s"
     )
     return built
-
-
-def _heads(catalog: Catalog, names: list[str] | None = None) -> State:
-    names = names or [tables.RAW.name, tables.EVENTS.name, *branches.audited_tables(catalog)]
-    return {name: branches.heads(catalog, name)["main"] for name in names}
-
-
-def _set(spark: SparkSession, state: State) -> None:
-    for table, snapshot in state.items():
-        spark.sql(f"call lake.system.set_current_snapshot('lake.{table}', {snapshot})")
-
-
-def _build(spark: SparkSession, settings: Settings, full_refresh: bool = False) -> Build:
-    """What the job does between its session's start and its summary."""
-    events = read_offsets(spark, settings, tables.EVENTS)
-    inputs = Inputs.of(events, settings.limits, Published.of(settings), full_refresh=full_refresh)
-    assert inputs is not None
-    assert (inputs.change_seq_from is None) == full_refresh
-    run = Run(settings, datetime.now(UTC), spark, inputs.watermarks)
-    audit = gate(run, "bench", events.head)
-    built = build_and_publish(spark, lake(settings), inputs, settings.home / "dbt", audit=audit)
-    assert built.passed, (built.error, built.failures, built.refused)
-    return built
-
-
-def _race(spark: SparkSession, settings: Settings, states: dict[str, State]) -> dict[str, list[Cost]]:
-    meter = Meter(spark)
-    costs: dict[str, list[Cost]] = {name: [] for name in states}
-    names = list(states)
-    for turn in range(-2, ROUNDS):
-        for name in names if turn % 2 else names[::-1]:
-            _set(spark, states[name])
-            cost = meter.cost(lambda: _build(spark, settings))
-            if turn >= 0:
-                costs[name].append(cost)
-        if turn >= 0:
-            last = ", ".join(f"{name} {each[-1].cpu:.1f} s" for name, each in costs.items())
-            _console.print(f"round {turn + 1}: {last}")
-    return costs
 
 
 def _tell_what_takes_long(built: Build) -> None:

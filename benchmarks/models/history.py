@@ -14,7 +14,6 @@ from spark_jobs.trace.merge import rows_of
 
 DAYS = 10
 BATCH = CHUNK // 10
-LATE = BATCH // 100
 LATE_MS = 12 * 3600 * 1000
 
 
@@ -29,19 +28,19 @@ def add_days(spark: SparkSession, settings: Settings, first: int, last: int, cha
     _append(spark, settings, days, positions, change_seq)
 
 
-def add_batch(spark: SparkSession, settings: Settings, change_seq: int) -> None:
-    """Append the next tenth of a day; one in a hundred of its messages is of another queue, half a day late."""
-    end = DAYS * CHUNK
+def add_batch(spark: SparkSession, settings: Settings, change_seq: int, messages: int = BATCH) -> None:
+    """Append the next messages, by default a tenth of a day; one in a hundred is of another queue, half a day late."""
+    end, late_messages = DAYS * CHUNK, messages // 100
     late_since = START + end * STEP_MS - LATE_MS
-    current = bodies(spark, CURRENT, end, end + BATCH - LATE)
-    late = bodies(spark, BEHIND, 0, LATE, late_since)
+    current = bodies(spark, CURRENT, end, end + messages - late_messages)
+    late = bodies(spark, BEHIND, 0, late_messages, late_since)
     batch = stored(current, CURRENT, START + F.col("queue_offset") * STEP_MS).union(
         stored(late, BEHIND, late_since + F.col("queue_offset") * STEP_MS)
     )
-    complete_to = START + (end + BATCH) * STEP_MS
+    complete_to = START + (end + messages) * STEP_MS
     positions = {
-        CURRENT: Position(next=end + BATCH - LATE, complete_to=complete_to),
-        BEHIND: Position(next=LATE, complete_to=complete_to),
+        CURRENT: Position(next=end + messages - late_messages, complete_to=complete_to),
+        BEHIND: Position(next=late_messages, complete_to=complete_to),
     }
     _append(spark, settings, batch, positions, change_seq)
 
