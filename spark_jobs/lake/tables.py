@@ -162,10 +162,10 @@ def ensure(spark: SparkSession) -> None:
         spark.sql(f"create namespace if not exists lake.{namespace}")
     for table in ALL:
         if spark.catalog.tableExists(table.full_name):
-            if missing := _missing_columns(table, spark.table(table.full_name).schema):
-                spark.sql(f"alter table {table.full_name} add columns ({', '.join(missing)})")
-            if lacking := _missing_properties(spark, table):
-                spark.sql(f"alter table {table.full_name} set tblproperties ({_listed(lacking)})")
+            if columns := _missing_columns(table, spark.table(table.full_name).schema):
+                spark.sql(f"alter table {table.full_name} add columns ({', '.join(columns)})")
+            if properties := _missing_properties(spark, table):
+                spark.sql(f"alter table {table.full_name} set tblproperties ({_listed(properties)})")
             continue
         spark.sql(create_statement(table))
         if table.ordered_by:

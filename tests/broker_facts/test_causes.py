@@ -125,7 +125,7 @@ LOST = {
     "dropped by the program again": ("passed_untraced", "proven"),
     "dead letter": ("dead_letter", "proven"),
 }
-# Consumed, but no request to a broker tells it from a message that was dropped: an orphan without proof (docs/definitions.md).
+# Consumed. The brokers answer as for a dropped message, so it is an orphan with evidence `inferred` (docs/definitions.md).
 DOUBTFUL = {"consumed by a visitor without trace": ("passed_untraced", "inferred")}
 # Lost, too, but who deletes a group gives its backlog up: no orphan (docs/definitions.md).
 GIVEN_UP = {"of a deleted group": ("group_deleted", "proven")}
