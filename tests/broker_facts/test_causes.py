@@ -263,6 +263,9 @@ def traffic(java, broker: Sandbox, warehouse: Warehouse) -> dict[str, str]:
         java("wait_until_committed", group=group, queues=QUEUES.get(group, 1))
     java("stop_groups", groups=VISITING)
     java("stop_newest", group="visited")
+    cases |= dict.fromkeys(java("write", topic="visited", tag="a"), "later")  # the client with trace goes on
+    java("wait_until_consumed", pairs=[["visited", clients["visited"] + 4 + 1]])
+    java("wait_until_committed", group="visited", queues=QUEUES["visited"])
     java("flush")
     warehouse.record()
     for group, offset in (("jumped", 4), ("partly-jumped", 2)):
