@@ -21,7 +21,7 @@ from sandbox.spark_cluster import Standalone, standalone
 from spark_jobs.settings import PROJECT
 
 WARM = 50_000
-MESSAGES = 600_000
+MESSAGES = 1_200_000
 ROUNDS = 3
 # Two machines do not share their cores with each other, nor with the broker.
 WORKER_CORES = 0.7
