@@ -258,7 +258,7 @@ move: setup ## move the lake to another TRACE_HOME; TO=folder
 # ---- measure ------------------------------------------------------------------------------------
 
 .PHONY: bench
-bench: bench-extract bench-facts bench-decode bench-merge bench-cluster bench-models bench-lookup bench-dashboards ## run all benchmarks
+bench: bench-extract bench-facts bench-decode bench-merge bench-tick bench-cluster bench-models bench-lookup bench-dashboards ## run all benchmarks
 
 .PHONY: bench-extract
 bench-extract: setup ## compare our client with the official Java client and the PyPI wheel, on a real broker
@@ -273,8 +273,13 @@ bench-decode: setup ## compare our decoder with DuckDB's plain split and a decod
 	@$(RUN) benchmarks.decode
 
 .PHONY: bench-merge
-bench-merge: setup ## measure decode and merge of a million records into 20 M and into 2 M, and compare with a plain append
+bench-merge: setup ## measure decode and merge of a million records into 20 M and into 2 M, beside a plain append, and of 1,000 queues and of 4
 	@$(RUN) benchmarks.merge
+	@$(RUN) benchmarks.merge.queues
+
+.PHONY: bench-tick
+bench-tick: setup ## measure a cycle with 1,000 new trace messages beside 10 M records of history, and one without any
+	@$(RUN) benchmarks.tick
 
 .PHONY: bench-cluster
 bench-cluster: setup ## measure two Spark workers beside one, and the freshness of nine clusters beside one that never answers

@@ -20,7 +20,7 @@ from airflow.sdk import Asset, CronTriggerTimetable, Metadata, XComArg, dag, tas
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from plugins.airflow_credentials import credentials
-from plugins.ingest_operator import IngestOperator
+from plugins.idle_operator import IngestOperator
 from plugins.notifier import CALLBACKS
 from plugins.spark_job import spark_job
 from spark_jobs.settings import Settings
@@ -47,6 +47,7 @@ RECORDS = Asset("lake.events.trace_records")
 def trace_ingest() -> None:
     ingest = IngestOperator(
         task_id="ingest",
+        idle_job="spark_jobs.jobs.advance_ingest",
         application_args=["--run-id", "{{ dag.dag_id }}/{{ run_id }}"],
         env_vars={
             name: value for cluster in SETTINGS.clusters for name, value in credentials(cluster).items()

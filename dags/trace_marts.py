@@ -1,7 +1,7 @@
 """Build, test and publish the marts: dbt on one Spark session.
 
 **Makes** the tables of `lake.marts`, each on a branch, and fast-forwards all of them to main together after their tests have
-passed.
+passed. If a build would change nothing, no Spark job is started: the watermarks advance.
 
 **Starts** when `trace_ingest` has published records, and on a timer: a message that no group consumes becomes an orphan as time
 passes, without a new record.
@@ -17,9 +17,9 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import Asset, AssetOrTimeSchedule, CronTriggerTimetable, dag
 
+from plugins.idle_operator import SparkUnlessIdleOperator
 from plugins.notifier import CALLBACKS
 from plugins.spark_job import spark_job
 from spark_jobs.settings import Settings
@@ -48,8 +48,9 @@ RECORDS = Asset("lake.events.trace_records")
     },
 )
 def trace_marts() -> None:
-    SparkSubmitOperator(
+    SparkUnlessIdleOperator(
         task_id="build",
+        idle_job="spark_jobs.jobs.advance_marts",
         application_args=["--run-id", "{{ dag.dag_id }}/{{ run_id }}"],
         **spark_job("marts", pool="lake_marts"),
     )

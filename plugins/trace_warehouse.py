@@ -10,7 +10,7 @@ from airflow.plugins_manager import AirflowPlugin
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import BaseOperatorLink
 
-from plugins.ingest_operator import IngestOperator
+from plugins.idle_operator import IngestOperator, SparkUnlessIdleOperator
 
 if TYPE_CHECKING:
     from airflow.sdk.types import TaskInstanceKey
@@ -22,7 +22,7 @@ class PublishedLink(BaseOperatorLink):
     """Links a Spark task to the snapshots that its DAG run has published."""
 
     name = "Published"
-    operators = [SparkSubmitOperator, IngestOperator]
+    operators = [SparkSubmitOperator, SparkUnlessIdleOperator, IngestOperator]
 
     def get_link(self, operator: object, *, ti_key: TaskInstanceKey) -> str:
         """The URL of the page."""

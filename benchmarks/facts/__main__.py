@@ -19,10 +19,10 @@ from pathlib import Path
 
 from rich.console import Console
 
+from benchmarks.cpu import seconds_of
 from benchmarks.extract import topic
 from benchmarks.extract.machine import description
 from benchmarks.facts import suspects
-from benchmarks.facts.cpu import seconds_of
 from benchmarks.facts.groups import GROUPS, QUEUES, TOPICS, Groups
 from sandbox.broker import TRACE_TOPIC, Sandbox, rocketmq
 from spark_jobs.lake.catalog import lake

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -22,11 +21,9 @@ from spark_jobs.lake.offsets import (
     committed_positions,
     watermarks,
 )
-from spark_jobs.lake.tables import EVENTS, RAW, Table
-from spark_jobs.mart_build.inputs import WATERMARKS, Inputs, Published
-
-# All marts are published together, so one of them is enough.
-_A_MART = Table("marts.fct_sends", "", ())
+from spark_jobs.lake.tables import EVENTS, RAW
+from spark_jobs.mart_build import due
+from spark_jobs.mart_build.inputs import WATERMARKS, WITH_INPUTS, Inputs, Published
 
 _silent = partial(check, kind="freshness", stage="watchdog", unit="minutes")
 _stale = partial(_silent, entity="cluster")
@@ -59,7 +56,8 @@ def freshness_marts(run: Run) -> Iterator[Measured]:
 
     Measured per cluster: minutes since the watermark.
     """
-    marks = json.loads(summary_with(run.settings, _A_MART, WATERMARKS).get(WATERMARKS, "{}"))
+    published = Published.of(run.settings)
+    marks = published.watermarks if published else {}
     if not marks and not _merged(run).change_seq:
         return iter(())  # there is nothing to build
     ms = {cluster: _ms(datetime.fromisoformat(at).replace(tzinfo=UTC)) for cluster, at in marks.items()}
@@ -72,7 +70,7 @@ def ingest_silent(run: Run) -> Iterator[Measured]:
 
     Measured: minutes since the last commit to either, whichever is older; each run commits to both.
     """
-    return iter([_silence(run, OFFSETS, RAW, EVENTS)])
+    return iter([_silence(run, OFFSETS, RAW.name, EVENTS.name)])
 
 
 @_silent("marts", "no marts were published for {value}", limit="marts_silent_minutes")
@@ -81,15 +79,20 @@ def marts_silent(run: Run) -> Iterator[Measured]:
 
     Measured: minutes since the last publication; it passes while a build would change nothing.
     """
-    silence = _silence(run, WATERMARKS, _A_MART)
+    silence = _silence(run, WATERMARKS, WITH_INPUTS)
+    if silence.value is not None and silence.value <= run.settings.checks.marts_silent_minutes:
+        yield silence
+        return
     published, merged = Published.of(run.settings), _merged(run)
     inputs = Inputs.of(merged, run.settings.limits, published)
     if silence.verdict == "never" and inputs is None:
         yield replace(silence, verdict="pass", detail="nothing was merged yet")
-    elif inputs is not None and inputs.adds_nothing_to(published):
-        yield replace(silence, verdict="pass", detail=f"{silence.detail}; no new records since then")
-    else:
+    elif inputs is None:
         yield silence
+    elif why := due.reason(run.settings, inputs, published):
+        yield replace(silence, detail=f"{silence.detail}; a build is due: {why}")
+    else:
+        yield replace(silence, verdict="pass", detail=f"{silence.detail}; nothing has changed since then")
 
 
 @_queues("{value} messages wait on {entity}", severity="warning", limit="lag_messages")
@@ -170,12 +173,12 @@ def _ages(run: Run, marks: dict[str, int], what: str) -> Iterator[Measured]:
         yield Measured(cluster, minutes, f"what was stored up to {complete_to:%F %T} UTC {what}")
 
 
-def _silence(run: Run, carried: str, *tables: Table) -> Measured:
+def _silence(run: Run, carried: str, *tables: str) -> Measured:
     """Minutes since the last publication of the table that was published least recently, by snapshots with the property."""
     published: dict[str, datetime] = {}
     for table in tables:
         try:
-            snapshots = lake(run.settings).load_table(table.name).snapshots()
+            snapshots = lake(run.settings).load_table(table).snapshots()
         except NoSuchTableError:
             snapshots = []
         times = [
@@ -186,8 +189,8 @@ def _silence(run: Run, carried: str, *tables: Table) -> Measured:
             and each.summary.operation != Operation.REPLACE
         ]
         if not times:
-            return Measured(None, None, f"lake.{table.name}: nothing was ever published", "never")
-        published[f"lake.{table.name}"] = datetime.fromtimestamp(max(times) / 1000, UTC)
+            return Measured(None, None, f"lake.{table}: nothing was ever published", "never")
+        published[f"lake.{table}"] = datetime.fromtimestamp(max(times) / 1000, UTC)
     name, at = min(published.items(), key=lambda each: each[1])
     return Measured(None, (run.now - at).total_seconds() / 60, f"{name} was last published at {at:%F %T} UTC")
 

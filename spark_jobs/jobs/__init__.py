@@ -1,1 +1,1 @@
-"""The entry points: one module per job, with `main` and its arguments; `run.py` and `report.py` are what all of them use."""
+"""The entry points: one module per job, with `main` and its arguments, and steps and output that several jobs have."""

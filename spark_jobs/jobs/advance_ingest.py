@@ -1,4 +1,4 @@
-"""Job without Spark: advance the watermarks of all clusters if no trace topic has a new message.
+"""Job without Spark: advance the watermarks of raw and events if no trace topic has a new message.
 
 It asks the brokers what `ingest` asks them, and records their facts. If there is nothing to read or to merge, it publishes the
 offsets up to which every queue is complete, by a commit without rows to `lake.raw.trace_messages` and one to
@@ -15,13 +15,11 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from pyiceberg.exceptions import CommitFailedException
-from pyiceberg.table import TableProperties
 from pyiceberg.table.snapshots import ancestors_of
 
 from spark_jobs.ingest.plan import Plan
 from spark_jobs.jobs import report
-from spark_jobs.jobs.extract import planned, record_facts
+from spark_jobs.jobs.brokers import planned, record_facts
 from spark_jobs.jobs.run import job_parser, run_job
 from spark_jobs.lake.catalog import lake
 from spark_jobs.lake.offsets import (
@@ -34,14 +32,14 @@ from spark_jobs.lake.offsets import (
     committed,
     to_json,
 )
-from spark_jobs.lake.tables import EVENTS, RAW, Table, missing
+from spark_jobs.lake.tables import EVENTS, RAW, missing
+from spark_jobs.lake.without_rows import ADVANCED, commit
+from spark_jobs.process.exit_codes import WORK
 from spark_jobs.rocketmq.errors import RocketMQError
 from spark_jobs.settings import Cluster, Settings
 
-WORK = 3
 # `ingest` evaluates the checks of raw and events, also of those whose window has passed without a new message.
 MOST_SECONDS_WITHOUT_CHECKS = 3600
-ADVANCED = "trace.advanced"  # a property of the snapshots of this job
 
 
 def advance(
@@ -135,29 +133,13 @@ def _publish(
 ) -> bool:
     """Commit the positions to both tables; whether they are. If only raw has them, the next run has work to do."""
     positions = to_json(raw.positions | changed)
-    properties = {OFFSETS: positions, RUN_ID: run_id, ADVANCED: "true"}
+    properties = {OFFSETS: positions, RUN_ID: run_id}
     clusters = {queue.cluster for queue in changed}
     # Without it, an extraction of any cluster that is published at the same time plans again.
     of_cluster = {EXTRACTED: next(iter(clusters))} if len(clusters) == 1 else {}
-    return _commit(settings, RAW, raw.head, properties | of_cluster) and _commit(
-        settings, EVENTS, events.head, properties | {CHANGE_SEQ: str(events.change_seq)}
+    return commit(settings, RAW.name, raw.head, properties | of_cluster) and commit(
+        settings, EVENTS.name, events.head, properties | {CHANGE_SEQ: str(events.change_seq)}
     )
-
-
-def _commit(settings: Settings, table: Table, head: int | None, properties: dict[str, str]) -> bool:
-    """A snapshot without rows on top of `head`; whether main was still there."""
-    loaded = lake(settings).load_table(table.name)
-    newest = loaded.current_snapshot()
-    if newest is None or newest.snapshot_id != head:
-        return False
-    # Of this object alone: pyiceberg would repeat a commit that conflicts, on top of the other one.
-    loaded.metadata.properties[TableProperties.COMMIT_NUM_RETRIES] = "0"
-    try:
-        with loaded.transaction() as transaction:
-            transaction.update_snapshot(properties).fast_append().commit()
-    except CommitFailedException:
-        return False
-    return True
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -16,7 +16,8 @@ from pyspark.sql import SparkSession
 from spark_jobs.ingest.side_by_side import FIRST_PIECE, Extraction, Extractions, next_piece, side_by_side
 from spark_jobs.ingest.topic_source import TopicSource
 from spark_jobs.jobs import report
-from spark_jobs.jobs.extract import extract_and_report, record_facts
+from spark_jobs.jobs.brokers import record_facts
+from spark_jobs.jobs.extract import extract_and_report
 from spark_jobs.jobs.merge import merge_and_check
 from spark_jobs.jobs.run import job_parser, run_job
 from spark_jobs.lake import tables

@@ -12,19 +12,18 @@ from spark_jobs.alerts import run_checks
 from spark_jobs.checks.check import Run
 from spark_jobs.checks.evaluate import refusing
 from spark_jobs.checks.registry import of_stage
-from spark_jobs.jobs.run import job_parser, report_failure, run_job
+from spark_jobs.jobs.run import job_parser, run_job
+from spark_jobs.jobs.serve import serve
 from spark_jobs.lake import planning, tables
 from spark_jobs.lake.catalog import lake, rewrites_since
 from spark_jobs.lake.offsets import read_offsets, records_after
 from spark_jobs.lake.session import session
 from spark_jobs.maintenance.retention import dropped_before
-from spark_jobs.mart_build import report
+from spark_jobs.mart_build import checked, report
 from spark_jobs.mart_build.build import build_and_publish, recover, row_counts
 from spark_jobs.mart_build.dbt import Build
 from spark_jobs.mart_build.inputs import Inputs, Published
 from spark_jobs.mart_build.lock import one_build
-from spark_jobs.serving import build as serving
-from spark_jobs.serving.contents import is_current
 from spark_jobs.settings import Settings
 
 
@@ -90,8 +89,7 @@ def build(settings: Settings, full_refresh: bool, run_id: str) -> int:
     run = Run(settings, datetime.now(UTC), spark, inputs.watermarks)
     if inputs.adds_nothing_to(published) and not full_refresh:
         report.nothing_new(inputs)
-        run = replace(run, serving_error=serve(settings))
-        run_checks.evaluate_and_notify(of_stage(settings, "marts"), run, run_id)
+        serve_and_check(run, run_id)
         return 0
     report.reading(inputs)
     with planning.for_records(spark, settings, records_after(settings, inputs.change_seq_from)):
@@ -103,25 +101,17 @@ def build(settings: Settings, full_refresh: bool, run_id: str) -> int:
         serve(settings)  # what is published may be that of an earlier run, which was killed
         return 1
     report.published(built, row_counts(catalog, built.tables), time.monotonic() - started)
-    run = replace(run, serving_error=serve(settings), now=datetime.now(UTC))
-    run_checks.evaluate_and_notify(of_stage(settings, "marts"), run, run_id)
+    serve_and_check(replace(run, now=datetime.now(UTC)), run_id)
     return 0
 
 
-def serve(settings: Settings) -> str | None:
-    """Build the serving file of the published marts, unless it has them; return why that failed.
-
-    A failure fails no job: the check `serving_file` reports it, and the next run tries again.
-    """
-    try:
-        published = Published.of(settings)
-        if published and not is_current(settings, published.publication_id):
-            new = serving.build(settings)
-            report.serving(new.file, new.seconds)
-    except Exception as error:
-        report_failure(error)
-        return " ".join(f"{type(error).__name__}: {error}".split())[:500]
-    return None
+def serve_and_check(run: Run, run_id: str) -> None:
+    """Build the serving file of the published marts, and evaluate the checks of the marts."""
+    run = replace(run, serving_error=serve(run.settings))
+    run_checks.evaluate_and_notify(of_stage(run.settings, "marts"), run, run_id)
+    published = Published.of(run.settings)
+    if published and run.serving_error is None:
+        checked.mark(run.settings, published.publication_id)
 
 
 if __name__ == "__main__":

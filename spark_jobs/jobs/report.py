@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import astuple
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.markup import escape
@@ -11,10 +12,12 @@ from rich.table import Column, Table
 
 from spark_jobs.broker_facts.record import Recorded
 from spark_jobs.ingest.plan import Plan
-from spark_jobs.ingest.raw import Stored, Written
-from spark_jobs.ingest.reextract import ReextractRange
 from spark_jobs.lake.offsets import Queue
-from spark_jobs.trace.replay import Replayed
+
+if TYPE_CHECKING:  # `advance_ingest` does not load pyspark
+    from spark_jobs.ingest.raw import Written
+    from spark_jobs.ingest.reextract import ReextractRange
+    from spark_jobs.trace.replay import Replayed
 
 _console = Console(stderr=True, width=140, highlight=False)
 
@@ -57,14 +60,14 @@ def extracted(cluster: str, plan: Plan, written: Written, seconds: float) -> Non
         "complete to (UTC)",
     )
     for step in plan.steps:
-        stored = written.queues.get(step.range.queue, Stored(0, 0))
+        stored = written.queues.get(step.range.queue)
         complete_to = datetime.fromtimestamp(step.position.complete_to / 1000, UTC)
         table.add_row(
             str(step.range.queue),
             str(step.range.start),
             str(step.range.end),
-            str(stored.messages),
-            f"{stored.size / 1e6:.1f}",
+            str(stored.messages if stored else 0),
+            f"{(stored.size if stored else 0) / 1e6:.1f}",
             str(step.lag),
             f"{complete_to:%Y-%m-%d %H:%M:%S}",
         )

@@ -28,8 +28,8 @@ CHANGE_SEQ_TO = "trace.change_seq_to"
 WATERMARKS = "trace.watermarks"
 DEFINITIONS = "trace.definitions"
 PUBLICATION = "trace.publication"
-# Every publication moves all tables, so the properties of one of them are enough.
-_ONE_OF_THE_MARTS = "marts.fct_messages"
+# The table whose snapshots are searched for the inputs: every build commits to all tables, and `advance_marts` to this one.
+WITH_INPUTS = "marts.fct_messages"
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,8 @@ class Published:
 
     Attributes:
         change_seq_to: the last change_seq of events that was read.
-        watermarks: cluster to its watermark, as sortable text.
+        watermarks: cluster to its watermark, as sortable text. It may be later than that of the last build
+            (`jobs.advance_marts`).
         definitions: digest of the models and limits.
         publication_id: the publication; it is no input of the marts, so comparisons ignore it.
     """
@@ -51,7 +52,7 @@ class Published:
     @classmethod
     def of(cls, settings: Settings) -> Published | None:
         """Read from main of the marts; None before the first publication."""
-        summary = trace_properties(settings, _ONE_OF_THE_MARTS, DEFINITIONS)
+        summary = trace_properties(settings, WITH_INPUTS, DEFINITIONS)
         if not summary:
             return None
         return cls(

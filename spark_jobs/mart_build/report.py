@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Column, Table
 
-from spark_jobs.mart_build.dbt import Build
 from spark_jobs.mart_build.inputs import Inputs
+
+if TYPE_CHECKING:  # `advance_marts` does not load dbt
+    from spark_jobs.mart_build.dbt import Build
 
 _console = Console(stderr=True, width=140, highlight=False)
 
@@ -31,11 +34,26 @@ def nothing_new(inputs: Inputs) -> None:
     )
 
 
+def due(why: str) -> None:
+    _console.print(f"Spark is needed for the marts: {escape(why)}", soft_wrap=True)
+
+
+def advanced(inputs: Inputs, seconds: float) -> None:
+    """Print up to when the marts are complete now, without a build."""
+    _console.print(
+        f"a build would change nothing: Spark was not started. The marts are complete to {_marks(inputs)}; {seconds:.1f} s",
+        soft_wrap=True,
+    )
+
+
+def _marks(inputs: Inputs) -> str:
+    return ", ".join(f"{cluster} {at} UTC" for cluster, at in inputs.marks.items())
+
+
 def reading(inputs: Inputs) -> None:
-    marks = ", ".join(f"{cluster} {at} UTC" for cluster, at in inputs.marks.items())
     what = "all records" if inputs.change_seq_from is None else f"the records after {inputs.change_seq_from}"
     _console.print(
-        f"building the marts up to change_seq {inputs.change_seq_to} from {what}; watermarks: {marks}"
+        f"building the marts up to change_seq {inputs.change_seq_to} from {what}; watermarks: {_marks(inputs)}"
     )
 
 

@@ -13,7 +13,8 @@ from spark_jobs.broker_facts.record import record
 from spark_jobs.checks.check import Result, Run
 from spark_jobs.checks.evaluate import evaluate
 from spark_jobs.checks.registry import BY_NAME
-from spark_jobs.jobs.extract import extract, record_facts
+from spark_jobs.jobs.brokers import record_facts
+from spark_jobs.jobs.extract import extract
 from spark_jobs.jobs.merge import merge_all
 from spark_jobs.lake import publish, tables
 from spark_jobs.lake.offsets import read_offsets

@@ -13,7 +13,7 @@ from spark_jobs.lake import tables
 from spark_jobs.lake.catalog import lake
 from spark_jobs.lake.offsets import OFFSETS, Position, Queue, to_json
 from spark_jobs.lake.tables import Column, Table
-from spark_jobs.mart_build.inputs import WATERMARKS
+from spark_jobs.mart_build.inputs import CHANGE_SEQ_TO, DEFINITIONS, WATERMARKS
 from spark_jobs.settings import PROJECT, Settings
 
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
@@ -22,6 +22,7 @@ SICK, WELL = Queue("sick", TOPIC, "broker-a", 0), Queue("well", TOPIC, "broker-a
 MARTS = (
     *("trace_completeness", "clock_skew", "duplicates", "orphan_rate", "invalid_records", "slo_burn"),
     *("topic_consumer_groups", "fct_consume_attempts", "fct_sends", "orphaned_messages"),
+    "fct_messages",
 )
 
 _COUNTS = ("orphaned", "orphaned_proven", "orphaned_inferred", "orphaned_unknown")
@@ -142,7 +143,9 @@ def _marts(settings: Settings) -> None:
         for cluster in ("sick", "well")
         for n in range(20)
     ]
-    add(settings, mart("fct_sends"), sends, **{WATERMARKS: marks})
+    add(settings, mart("fct_sends"), sends)
+    inputs = {WATERMARKS: marks, CHANGE_SEQ_TO: "1", DEFINITIONS: "those of before"}
+    add(settings, mart("fct_messages"), [], **inputs)
     attempts = [
         {"cluster": cluster, "consumer_group": "g", "topic": "orders", "occurred_at": at}
         for cluster, at in (("sick", ago(hours=3)), ("well", ago(minutes=10)))

@@ -158,7 +158,7 @@ def test_a_failure_is_an_alert_and_fails_no_job(marts, served, monkeypatch):
     def fails(settings):
         raise OSError("disk quota exceeded")
 
-    monkeypatch.setattr(marts_job.serving, "build", fails)
+    monkeypatch.setattr(serving_build, "build", fails)
     assert marts_job.main(["--run-id", "fails"]) == 0
     monkeypatch.undo()
     run_jobs_on(served, monkeypatch)

@@ -33,6 +33,7 @@ from tests.incremental.coverage_histories import COVERAGE, HOUR, coverage_histor
 from tests.incremental.delivery_histories import DEAD_LETTERS, OUTCOMES_BY_LOOK_UP, delivery_histories
 from tests.incremental.facts import Facts, tags_of
 from tests.incremental.histories import WATERMARK, History, drawn
+from tests.incremental.idle import Idle, builds
 from tests.incremental.offset_histories import (
     BEHIND,
     CAUSES_BY_LOOK_UP,
@@ -404,3 +405,30 @@ def different(row: dict[str, Any] | None, expected: dict[str, Any] | None) -> st
         for name, value in expected.items()
         if row[name] != value
     )
+
+
+@pytest.fixture(scope="module")
+def idle(built, empty_lake, catalog, settings, state) -> list[Idle]:
+    """Builds without new records after those of `built`; the first one has the facts of the last collection.
+
+    The other tests read the tables of before, so this one is the last.
+    """
+
+    def again() -> None:
+        build(empty_lake, catalog, settings, state, kept_from=KEPT_FROM)
+
+    # 14: the hour is not judged yet. 20: it is. 70: and the next one not yet.
+    return list(builds(catalog, settings, [14, 20, 70] if IS_SOAK else [14], again))
+
+
+def test_a_build_that_is_not_due_changes_no_mart(idle):
+    for each in idle:
+        assert each.changed - each.why.keys() == set()
+    first, *others = idle
+    assert first.changed, "the facts of the last collection are seen"
+    assert len(first.before.keys() - first.why.keys()) >= 10, first.why
+    if others:
+        hour, settled = others
+        assert set(hour.why.values()) >= {"an hour has passed"}
+        assert settled.changed, "states change with the watermark"
+        assert len(settled.before.keys() - settled.why.keys()) >= 10, settled.why

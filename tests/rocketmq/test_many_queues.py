@@ -8,7 +8,7 @@ from dataclasses import replace
 from spark_jobs.ingest import plan
 from spark_jobs.ingest.plan import Plan
 from spark_jobs.ingest.topic_source import TopicSource
-from spark_jobs.jobs.extract import planned
+from spark_jobs.jobs.brokers import planned
 from spark_jobs.lake.offsets import Position, Queue, Range
 from spark_jobs.settings import Cluster, Settings
 from tests.rocketmq.conftest import Written

@@ -20,6 +20,8 @@ MODULES = [
     "spark_jobs.checks.service",
     "spark_jobs.erasure.rules",
     "spark_jobs.ingest.lag",
+    "spark_jobs.jobs.advance_ingest",
+    "spark_jobs.jobs.advance_marts",
     "spark_jobs.lake.catalog",
     "spark_jobs.lake.identity",
     "spark_jobs.lake.offsets",

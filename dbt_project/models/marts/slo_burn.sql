@@ -71,18 +71,15 @@ events as (
   where cost_ms is not null
 ),
 
-counted as (
+judged as (
   select
     objectives.cluster,
     objectives.objective_name,
     objectives.long_seconds,
-    count(events.indicator) as long_events,
-    count_if(not (events.is_success and coalesce(events.latency_ms <= objectives.latency_ms, true))) as long_bad,
-    count_if(events.known_at >= timestampadd(second, -objectives.short_seconds, objectives.watermark)) as short_events,
-    count_if(
-      events.known_at >= timestampadd(second, -objectives.short_seconds, objectives.watermark)
-      and not (events.is_success and coalesce(events.latency_ms <= objectives.latency_ms, true))
-    ) as short_bad
+    events.known_at < objectives.watermark as is_long,
+    events.known_at < objectives.watermark
+    and events.known_at >= timestampadd(second, -objectives.short_seconds, objectives.watermark) as is_short,
+    not(events.is_success and coalesce(events.latency_ms <= objectives.latency_ms, true)) as is_bad
   from objectives
   left join events
     on
@@ -91,8 +88,20 @@ counted as (
       and coalesce(objectives.topic = events.topic, objectives.topic is null)
       and coalesce(objectives.consumer_group = events.consumer_group, objectives.consumer_group is null)
       and events.known_at >= timestampadd(second, -objectives.long_seconds, objectives.watermark)
-      and objectives.watermark > events.known_at
-  group by objectives.cluster, objectives.objective_name, objectives.long_seconds
+),
+
+counted as (
+  select
+    cluster,
+    objective_name,
+    long_seconds,
+    count_if(is_long) as long_events,
+    count_if(is_long and is_bad) as long_bad,
+    count_if(is_short) as short_events,
+    count_if(is_short and is_bad) as short_bad,
+    count_if(not is_long and is_bad) as later_bad
+  from judged
+  group by cluster, objective_name, long_seconds
 )
 
 select
@@ -112,6 +121,7 @@ select
   counted.long_bad,
   counted.short_events,
   counted.short_bad,
+  counted.later_bad,
   counted.long_bad / nullif(counted.long_events, 0) / (1 - objectives.objective) as long_burn,
   counted.short_bad / nullif(counted.short_events, 0) / (1 - objectives.objective) as short_burn,
   objectives.threshold,

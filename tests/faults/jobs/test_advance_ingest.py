@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pyiceberg.table import Transaction
 
-from spark_jobs.jobs import advance
+from spark_jobs.jobs import advance_ingest
 from spark_jobs.lake import tables
 from spark_jobs.lake.catalog import lake
 from spark_jobs.lake.offsets import CommittedOffsets, Positions, committed, watermarks
@@ -18,7 +18,7 @@ from spark_jobs.lake.tables import EVENTS, OBSERVATIONS, RAW, Column
 from spark_jobs.settings import Cluster
 from tests.faults.jobs.world import CLUSTER, Difference, World
 
-JOB = "spark_jobs.jobs.advance"
+JOB = "spark_jobs.jobs.advance_ingest"
 NO_JAVA = {"JAVA_HOME": "/nowhere"}  # a JVM cannot be started
 
 
@@ -71,11 +71,11 @@ def test_nothing_is_new(merged: World, tmp_path: Path):
 def test_a_new_message_is_work_and_nothing_is_changed(merged: World):
     before, asked = offsets(merged), observations(merged)
     merged.write(2)
-    assert merged.run(JOB, **NO_JAVA).code == advance.WORK
+    assert merged.run(JOB, **NO_JAVA).code == advance_ingest.WORK
     assert (offsets(merged), observations(merged)) == (before, asked)
     assert merged.extract() == 0
     before = offsets(merged)
-    assert merged.run(JOB, **NO_JAVA).code == advance.WORK, "it is not merged yet"
+    assert merged.run(JOB, **NO_JAVA).code == advance_ingest.WORK, "it is not merged yet"
     assert offsets(merged) == before
 
 
@@ -90,11 +90,11 @@ def later(positions: Positions) -> Positions:
 def test_a_job_that_is_killed_between_its_commits_leaves_work(merged: World, monkeypatch: pytest.MonkeyPatch):
     """Only raw has the new watermark: the next merge takes it over."""
     raw, events = offsets(merged)
-    monkeypatch.setattr(advance, "EVENTS", RAW)  # whose head it is not
-    assert not advance._publish(merged.settings, raw, events, later(raw.positions), "killed")
+    monkeypatch.setattr(advance_ingest, "EVENTS", RAW)  # whose head it is not
+    assert not advance_ingest._publish(merged.settings, raw, events, later(raw.positions), "killed")
     half = offsets(merged)
     assert (half[0].positions, half[1]) == (raw.positions | later(raw.positions), events)
-    assert merged.run(JOB, **NO_JAVA).code == advance.WORK
+    assert merged.run(JOB, **NO_JAVA).code == advance_ingest.WORK
     assert merged.merge() == 0
     assert offsets(merged)[1].positions == half[0].positions
 
@@ -111,7 +111,7 @@ def test_another_run_publishes_between_load_and_commit(merged: World, monkeypatc
         return begin(self, *arguments, **named)
 
     monkeypatch.setattr(Transaction, "update_snapshot", late)
-    assert not advance._publish(merged.settings, raw, events, later(raw.positions), "too late")
+    assert not advance_ingest._publish(merged.settings, raw, events, later(raw.positions), "too late")
     after = offsets(merged)
     assert sum(each.next for each in after[0].positions.values()) == 10 + sum(
         each.next for each in raw.positions.values()
@@ -124,15 +124,15 @@ def test_spark_runs_once_an_hour_and_where_a_column_is_missing(
     merged: World, monkeypatch: pytest.MonkeyPatch
 ):
     (cluster,) = (Cluster(**each) for each in json.loads(merged.environment["TRACE_CLUSTERS"]))
-    assert advance.advance([cluster], merged.settings, "idle") is not None
+    assert advance_ingest.advance([cluster], merged.settings, "idle") is not None
     with monkeypatch.context() as patch:
-        patch.setattr(advance, "MOST_SECONDS_WITHOUT_CHECKS", 0)
-        assert advance.advance([cluster], merged.settings, "idle") is None
+        patch.setattr(advance_ingest, "MOST_SECONDS_WITHOUT_CHECKS", 0)
+        assert advance_ingest.advance([cluster], merged.settings, "idle") is None
     assert tables.missing(lake(merged.settings)) == []
     wider = replace(OBSERVATIONS, columns=(*OBSERVATIONS.columns, Column("added", "int", "of a new version")))
     monkeypatch.setattr(tables, "ALL", (wider,))
     assert tables.missing(lake(merged.settings)) == [f"{OBSERVATIONS.name}.added"]
-    assert advance.advance([cluster], merged.settings, "idle") is None
+    assert advance_ingest.advance([cluster], merged.settings, "idle") is None
 
 
 def test_another_run_publishes_meanwhile(merged: World):
@@ -140,7 +140,7 @@ def test_another_run_publishes_meanwhile(merged: World):
     merged.write(10)
     assert merged.extract() == 0
     after = offsets(merged)
-    assert not advance._publish(merged.settings, raw, events, later(raw.positions), "too late")
+    assert not advance_ingest._publish(merged.settings, raw, events, later(raw.positions), "too late")
     assert offsets(merged) == after
 
 

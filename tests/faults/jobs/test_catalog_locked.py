@@ -10,7 +10,7 @@ from threading import Timer
 
 import pytest
 
-from spark_jobs.jobs import extract
+from spark_jobs.jobs import brokers
 from spark_jobs.lake.tables import RAW
 from tests.faults.jobs.world import CLUSTER, Difference, World
 
@@ -51,14 +51,14 @@ def test_locked_for_some_seconds(world: World, monkeypatch: pytest.MonkeyPatch):
     held: list[float] = []
     with ExitStack() as lock:
 
-        def hold(*given, real=extract.plan, **named):
+        def hold(*given, real=brokers.plan, **named):
             found = real(*given, **named)
             lock.enter_context(locked(world))
             Timer(8, lock.close).start()
             held.append(time.monotonic())
             return found
 
-        monkeypatch.setattr(extract, "plan", hold)
+        monkeypatch.setattr(brokers, "plan", hold)
         assert world.extract() == 0
     assert len(held) == 1
     assert time.monotonic() - held[0] > 8

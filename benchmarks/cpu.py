@@ -1,4 +1,4 @@
-"""`python -m benchmarks.facts.cpu COMMAND …` runs a command, and prints the CPU seconds of all its processes as the last line.
+"""`python -m benchmarks.cpu COMMAND …` runs a command, and prints the CPU seconds of all its processes as the last line.
 
 Processes that outlive their parent, as Python workers of Spark may, become children of this one (PR_SET_CHILD_SUBREAPER), so
 they are counted when they have ended.
@@ -21,15 +21,15 @@ class CommandFailedError(RuntimeError):
     """A measured command failed; the text ends with its output."""
 
 
-def seconds_of(command: Sequence[str], environment: Mapping[str, str]) -> tuple[float, str]:
+def seconds_of(command: Sequence[str], environment: Mapping[str, str], code: int = 0) -> tuple[float, str]:
     """Run a command; its CPU seconds, and what it printed on standard output.
 
     Raises:
-        CommandFailedError: its exit code is not 0.
+        CommandFailedError: its exit code is not `code`.
     """
-    measured = [sys.executable, "-m", "benchmarks.facts.cpu", *command]
+    measured = [sys.executable, "-m", "benchmarks.cpu", *command]
     done = subprocess.run(measured, env=environment, capture_output=True, text=True)
-    if done.returncode:
+    if done.returncode != code:
         raise CommandFailedError(f"{' '.join(command)}:\n{done.stdout[-2000:]}\n{done.stderr[-3000:]}")
     *printed, seconds = done.stdout.splitlines()
     return float(seconds), "\n".join(printed)

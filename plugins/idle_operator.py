@@ -1,0 +1,93 @@
+"""The operators of jobs that start Spark only if they have something to do."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from tempfile import NamedTemporaryFile
+from typing import TYPE_CHECKING, Any
+
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.sdk.exceptions import AirflowException
+
+from spark_jobs.process.exit_codes import WORK
+from spark_jobs.settings import PROJECT
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+# For a process that hangs; what it waits for, such as brokers, has limits of its own.
+SECONDS = 600
+
+
+class SparkUnlessIdleOperator(SparkSubmitOperator):
+    """Submit a job in client mode, unless a job without Spark has done what there was to do.
+
+    Args:
+        idle_job: module of the job without Spark. It gets the arguments and secrets of the job, and ends with 0 or, if the Spark
+            job has work to do, with `spark_jobs.jobs.run.WORK`. If it fails, that is logged, and the Spark job runs.
+    """
+
+    _process: subprocess.Popen[str] | None = None
+    _is_killed = False
+
+    def __init__(self, *, idle_job: str, **arguments: Any) -> None:
+        super().__init__(**arguments)
+        self.idle_job = idle_job
+
+    def execute(self, context: Context) -> None:
+        is_done = self._is_done_without_spark()
+        if self._is_killed:
+            raise AirflowException("the task was ended before it submitted the job")
+        if not is_done:
+            super().execute(context)
+
+    def on_kill(self) -> None:
+        self._is_killed = True
+        if self._process is not None:
+            self._process.kill()
+        super().on_kill()
+
+    def _is_done_without_spark(self) -> bool:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", self.idle_job, *(self.application_args or [])],
+            cwd=PROJECT,
+            env=os.environ | (self.env_vars or {}),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        try:
+            output, _ = self._process.communicate(timeout=SECONDS)
+        except BaseException as error:  # the timeout of the task, too: nothing may publish after it
+            self._process.kill()
+            output, _ = self._process.communicate()
+            if not isinstance(error, subprocess.TimeoutExpired):
+                raise
+        for line in output.splitlines():
+            self.log.info(line)
+        code = self._process.returncode
+        if code not in (0, WORK):
+            self.log.error(
+                "%s ended with %s, at most %s s after its start: Spark is started",
+                self.idle_job,
+                code,
+                SECONDS,
+            )
+        return code == 0
+
+
+class IngestOperator(SparkUnlessIdleOperator):
+    """Run the job `ingest`, and succeed although a cluster failed.
+
+    A broker that is down fails neither the task, whose retries would repeat the work of all clusters, nor what comes after
+    it. The XCom `failures` has the failed clusters: name to the reasons.
+    """
+
+    def execute(self, context: Context) -> None:
+        with NamedTemporaryFile("r", suffix=".json") as failures:
+            self.application_args = [*(self.application_args or []), "--failures", failures.name]
+            super().execute(context)
+            context["ti"].xcom_push("failures", json.load(failures))
