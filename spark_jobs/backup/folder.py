@@ -89,12 +89,19 @@ def chosen(root: Path, at: str | None) -> Path:
     """The folder of the newest back-up, or of the newest whose time starts with `at`.
 
     Raises:
-        BackupError: there is none.
+        BackupError: there is none, or `root` is no folder of back-ups.
     """
+    if not root.is_dir():
+        raise BackupError(f"{root} does not exist: give the folder of back-ups")
+    if (root / MANIFEST).exists():
+        raise BackupError(
+            f"{root} is one back-up: give its folder {root.parent}, and this back-up as AT={root.name}"
+        )
     found = [each for each in folders_of(root) if at is None or each.name.startswith(at)]
     if not found:
         others = ", ".join(each.name for each in folders_of(root)) or "none"
-        raise BackupError(f"{root} has no complete back-up{f' of {at}' if at else ''} (there are: {others})")
+        which = f" whose name starts with {at}" if at else ""
+        raise BackupError(f"{root} has no complete back-up{which} (there are: {others})")
     return found[-1]
 
 

@@ -47,14 +47,17 @@ def require_folder(settings: Settings, root: Path) -> None:
     """Check that back-ups can be in a folder.
 
     Raises:
-        BackupError: it is, contains or is in the lake, or has files of others.
+        BackupError: it contains the lake or is in its home or tables, or has files of others.
     """
     catalog, warehouse = require_embedded(settings)
     for path in (settings.home, catalog, warehouse):
         if path.resolve().is_relative_to(root.resolve()):
             raise BackupError(f"{root} contains {path}: give a folder for back-ups alone")
-    if root.resolve().is_relative_to(warehouse.resolve()):
-        raise BackupError(f"{root} is inside of the warehouse {warehouse}: give a folder for back-ups alone")
+    for what, path in (("TRACE_HOME", settings.home), ("the warehouse", warehouse)):
+        if root.resolve().is_relative_to(path.resolve()):
+            raise BackupError(
+                f"{root} is inside of {what} {path}, which it backs up: give a folder elsewhere"
+            )
     others = {path.name for path in root.iterdir()} - {folder.LOCK} if root.exists() else set()
     if others and erasures.JOURNAL not in others:
         raise BackupError(

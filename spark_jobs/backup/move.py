@@ -13,11 +13,26 @@ from spark_jobs.lake.catalog import lake
 from spark_jobs.settings import Settings
 
 
+def require_elsewhere(settings: Settings, to: Path) -> None:
+    """Check that a lake can be moved to a folder: the old home will be deleted.
+
+    Raises:
+        BackupError: it is the home, contains it, or is in it.
+    """
+    home, new = settings.home.resolve(), to.resolve()
+    if new == home:
+        raise BackupError(f"{to} is the TRACE_HOME of this lake: give another folder")
+    if new.is_relative_to(home) or home.is_relative_to(new):
+        raise BackupError(
+            f"one of {to} and the TRACE_HOME {settings.home} is inside of the other: give a folder beside it"
+        )
+
+
 def move(settings: Settings, to: Path, progress: Progress) -> int:
     """Copy the lake and the state of its home to another folder and rewrite the paths.
 
-    The old home stays as it is, with a file that says where its lake is now; nothing opens it any more. Returns the number
-    of files of tables.
+    The caller has checked the folder (`require_elsewhere`) and holds the locks of both. The old home stays as it is, with a file
+    that says where its lake is now; nothing opens it any more. Returns the number of files of tables.
 
     Raises:
         BackupError: the lake is not embedded, the new home has one, or a job published during the move.

@@ -9,9 +9,10 @@ from pathlib import Path
 from rich.console import Console
 
 from spark_jobs.backup.folder import BackupError
-from spark_jobs.backup.move import move
+from spark_jobs.backup.move import move, require_elsewhere
 from spark_jobs.backup.progress import progress_of
 from spark_jobs.jobs.run import job_parser, run_job
+from spark_jobs.jobs.serve import serve
 from spark_jobs.process.file_lock import LockedError, locked
 from spark_jobs.process.home import LOCK
 from spark_jobs.settings import Settings
@@ -24,6 +25,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--to", type=Path, required=True, help="the new TRACE_HOME; it has no lake")
     args = parser.parse_args(argv)
     settings, to, started = Settings(), args.to.absolute(), time.monotonic()
+    require_elsewhere(settings, to)
     try:
         with (
             locked(settings.home / LOCK, "make move"),
@@ -32,7 +34,8 @@ def main(argv: list[str] | None = None) -> int:
         ):
             files = move(settings, to, progress)
     except LockedError as error:
-        raise BackupError(f"{error}: end that first (`make down`)") from None
+        raise BackupError(f"{error}: end that first (`make down` ends `make up`)") from None
+    serve(settings.model_copy(update={"home": to}))  # if it fails, the next publication builds the file
     _console.print(
         f"moved {files} files from {settings.home} to {to} in {time.monotonic() - started:.0f} s. Set TRACE_HOME={to}, and "
         f"delete {settings.home} when you have seen that all is well",

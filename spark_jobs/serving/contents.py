@@ -8,6 +8,7 @@ from pathlib import Path
 
 import duckdb
 
+from spark_jobs.lake import identity
 from spark_jobs.serving import files
 from spark_jobs.settings import Settings
 
@@ -69,6 +70,10 @@ def is_current(settings: Settings, publication_id: str) -> bool:
 
 
 def _current(settings: Settings) -> tuple[Path, Contents]:
+    if (moved := settings.home / identity.MOVED).exists():
+        raise ServingFileError(
+            f"the lake of {settings.home} was moved to {moved.read_text().strip()}: set TRACE_HOME"
+        )
     file = files.current(settings)
     if file is None:
         raise ServingFileError(

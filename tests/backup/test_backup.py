@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import json
 import os
+import re
 import shutil
 import stat
 from concurrent.futures import ThreadPoolExecutor
@@ -76,6 +77,18 @@ def test_damaged_and_missing_files_are_named(original, root, tmp_path):
     done = job("restore", tmp_path / "home", "--from", copied)
     assert f"failed: {data} cannot be read (No such file or directory): the back-up is damaged" in done.stderr
     assert not (tmp_path / "home" / "catalog.db").exists()
+
+
+def test_a_folder_without_back_ups_is_refused(root, tmp_path):
+    (made, *_) = folder.folders_of(root)
+    for given, why in (
+        (tmp_path / "nowhere", "does not exist"),
+        (made, f"is one back-up: give its folder {root}, and this back-up as AT={made.name}"),
+    ):
+        with pytest.raises(BackupError, match=re.escape(why)):
+            folder.chosen(given, None)
+    with pytest.raises(BackupError, match="no complete back-up whose name starts with yesterday"):
+        folder.chosen(root, "yesterday")
 
 
 def test_a_back_up_that_was_cut_short_is_none(root, tmp_path):
@@ -187,6 +200,14 @@ def test_a_move(root, tmp_path):
         refused = job("move", old, "--to", new)
     assert refused.returncode == 1
     assert "`make up` (pid " in refused.stderr
+    for elsewhere, why in (
+        (old, "is the TRACE_HOME of this lake"),
+        (old / "inner", "is inside of the other"),
+        (old.parent, "is inside of the other"),
+    ):
+        refused = job("move", old, "--to", elsewhere)
+        assert refused.returncode == 1
+        assert why in refused.stderr
     done = job("move", old, "--to", new)
     assert done.returncode == 0, done.stderr
     assert state(Settings(home=new)) == before
@@ -220,7 +241,8 @@ def test_a_folder_that_is_not_for_back_ups_alone_is_refused(original, tmp_path):
     for root, why in (
         (original.home.parent, f"contains {original.home}"),
         (original.home, f"contains {original.home}"),
-        (original.home / "warehouse" / "backups", "is inside of the warehouse"),
+        (original.home / "backups", f"is inside of TRACE_HOME {original.home}"),
+        (original.home / "warehouse" / "backups", f"is inside of TRACE_HOME {original.home}"),
         (with_others, "has files, but no erasures.jsonl"),
     ):
         refused = job("backup", original.home, "--to", root, "--keep", "1")
