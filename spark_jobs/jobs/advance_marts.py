@@ -63,7 +63,7 @@ def _head(settings: Settings) -> int | None:
 def main(argv: list[str] | None = None) -> int:
     args = job_parser(__doc__).parse_args(argv)
     settings, started = Settings(), time.monotonic()
-    with one_build(settings.home, "marts"):
+    with one_build(settings.home, "advance_marts"):
         inputs, why = advance(settings, args.run_id)
     if why is not None or inputs is None:
         report.due(why or "")

@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import Any
 
 from spark_jobs.ingest import raw
-from spark_jobs.jobs import extract, merge, replay
+from spark_jobs.jobs import brokers, extract, merge, replay
 from spark_jobs.lake import publish, tables
 from spark_jobs.lake.session import session
 from spark_jobs.settings import Settings
@@ -37,7 +37,7 @@ class Job:
 
 
 JOBS = {
-    "extract": Job(extract.main, tables.RAW, (extract, "plan"), (publish, "append"), (raw, "_audit")),
+    "extract": Job(extract.main, tables.RAW, (brokers, "plan"), (publish, "append"), (raw, "_audit")),
     "merge": Job(
         merge.main, tables.EVENTS, (merge, "pending"), (trace_merge, "_insert"), (trace_merge, "_audit")
     ),
