@@ -51,7 +51,7 @@ def on_copy(copied: Settings, monkeypatch) -> Settings:
 def test_every_job_refuses_a_copy_and_changes_nothing(original, on_copy, capfd):
     assert {"extract", "merge", "marts", "maintain", "erase", "watchdog"} <= set(jobs())
     before = state(original.home), state(on_copy.home / "warehouse")
-    arguments = ARGUMENTS | {name: ["--to", str(on_copy.home / name)] for name in ("backup", "move")}
+    arguments = ARGUMENTS | {name: ["--to", str(on_copy.home.parent / name)] for name in ("backup", "move")}
     for name in jobs():
         main = importlib.import_module(f"spark_jobs.jobs.{name}").main
         assert run_job(lambda main=main, name=name: main(arguments.get(name, []))) != 0, name
