@@ -14,7 +14,7 @@ from pyspark.util import InheritableThread
 # it stopped. The first is small; then each takes about so long.
 FIRST_PIECE = 10_000
 PIECE_SECONDS = 10.0
-# How long the others wait for a cluster whose nameservers have not answered, or that is read piece by piece.
+# How long the others wait for a cluster that is read piece by piece; and how long nameservers have to answer, from the start.
 SHORT_SECONDS = 5.0
 # How long an abandoned extraction has to drop its branch.
 _SECONDS_TO_STOP = 5.0
@@ -33,6 +33,7 @@ class Extraction:
         failures: queue or cluster to the reason why it cannot be read.
         error: what ended it, if no failure of the cluster did.
         abandoned: set when it should stop.
+        started: when it started, monotonic clock.
     """
 
     cluster: str
@@ -42,6 +43,7 @@ class Extraction:
     failures: dict[str, str] = field(default_factory=dict)
     error: Exception | None = None
     abandoned: threading.Event = field(default_factory=threading.Event)
+    started: float = field(default_factory=time.monotonic)
     thread: threading.Thread = field(init=False)
 
     @property
@@ -53,9 +55,16 @@ class Extraction:
         """Whether it has ended, and its brokers were read."""
         return not self.is_running and self.left is not None
 
-    def patience(self, seconds: float) -> float:
-        """How long the others wait for it: `seconds` while its first piece is read."""
-        return seconds if self.answered and self.left is None else SHORT_SECONDS
+    def waited_for_until(self, since: float, seconds: float) -> float:
+        """Until when the others wait for it, monotonic clock.
+
+        Args:
+            since: when the last of the others ended.
+            seconds: how long they wait then, while its first piece is read.
+        """
+        if not self.answered:
+            return self.started + SHORT_SECONDS
+        return since + (seconds if self.left is None else SHORT_SECONDS)
 
 
 class Extractions:
@@ -67,19 +76,19 @@ class Extractions:
     def wait(self, seconds: float) -> list[str]:
         """Wait until all have ended, or until the others have waited long enough; return the clusters that still run.
 
-        The others are those that have succeeded; they wait since the last of them ended. While there are none, nobody is
-        delayed.
+        The others are those that have succeeded. While there are none, nobody is delayed.
 
         Args:
-            seconds: how long they wait for a cluster that answers and of which nothing is published yet; for any other
-                `SHORT_SECONDS`.
+            seconds: how long they wait, since the last of them ended, for a cluster that answers and of which nothing is
+                published yet. For one that is read piece by piece that is `SHORT_SECONDS`. Nobody waits for a cluster whose
+                nameservers have not answered `SHORT_SECONDS` after its start.
         """
         done, since = 0, time.monotonic()
         while left := [each for each in self._all if each.is_running]:
             now = time.monotonic()
             if (succeeded := sum(each.has_succeeded for each in self._all)) > done:
                 done, since = succeeded, now
-            if done and all(now - since >= each.patience(seconds) for each in left):
+            if done and all(now >= each.waited_for_until(since, seconds) for each in left):
                 break
             left[0].thread.join(_POLL_SECONDS)
         return [each.cluster for each in left]

@@ -90,6 +90,17 @@ def test_a_silent_one_and_one_that_is_published_in_part_are_waited_for_a_short_t
     assert extractions.unfinished == {"backlog": 7}
 
 
+def test_nobody_waits_for_a_silent_one_that_had_time_to_answer_while_the_others_were_read(monkeypatch):
+    monkeypatch.setattr("spark_jobs.ingest.side_by_side.SHORT_SECONDS", 2.0)
+    clusters = Clusters("a", "silent")
+    clusters.answer.remove("silent")
+    threading.Timer(2.2, clusters.end, ["a"]).start()
+    started = time.monotonic()
+    with side_by_side(clusters.names, clusters.extract, clusters.cancel) as extractions:
+        assert extractions.wait(30) == ["silent"]
+        assert 2.2 <= time.monotonic() - started < 4
+
+
 def test_one_that_failed_hurries_nobody():
     clusters = Clusters("down", "healthy")
     clusters.end("down")
