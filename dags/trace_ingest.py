@@ -1,12 +1,15 @@
 """Read new messages of the trace topics, decode them, and publish them as `lake.events.trace_records`.
 
 **Makes** rows of `lake.broker_facts.*` and `lake.raw.trace_messages` for all clusters side by side, and of
-`lake.events.trace_records`, in one Spark job; and checks raw and events. New records update the Asset
-`lake.events.trace_records`, which starts `trace_marts`. If nothing is new, no Spark job is started: the watermarks advance.
+`lake.events.trace_records`, in one Spark job; and checks raw and events. If few records are new, the job builds the marts, too,
+as `trace_marts` does. New records update the Asset `lake.events.trace_records`, which starts `trace_marts`. If nothing is new, no
+Spark job is started: the watermarks advance.
 
 **Fails** in the task `extracted` of a cluster if a broker or nameserver is unreachable or rejects the credentials, if a topic
 was deleted and recreated, or if a queue cannot be read to its end. The other queues and clusters are read and merged; the
 next run retries.
+
+A failure to build the marts is only in the log here; `trace_marts` meets it again, and fails.
 
 **What to do**: the failed task `extracted` says why. It names cluster, topic, broker, queue and offsets, and the remedy.
 It is safe to clear a task or to run the DAG again: each run starts at the last committed offsets.
@@ -26,6 +29,7 @@ from plugins.spark_job import spark_job
 from spark_jobs.settings import Settings
 
 SETTINGS = Settings()
+WITH_MARTS = ["--marts"] if SETTINGS.schedules.marts_with_ingest else []
 RECORDS = Asset("lake.events.trace_records")
 
 
@@ -48,7 +52,7 @@ def trace_ingest() -> None:
     ingest = IngestOperator(
         task_id="ingest",
         idle_job="spark_jobs.jobs.advance_ingest",
-        application_args=["--run-id", "{{ dag.dag_id }}/{{ run_id }}"],
+        application_args=["--run-id", "{{ dag.dag_id }}/{{ run_id }}", *WITH_MARTS],
         env_vars={
             name: value for cluster in SETTINGS.clusters for name, value in credentials(cluster).items()
         },

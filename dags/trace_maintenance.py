@@ -1,15 +1,17 @@
-"""Maintain the tables, apply retention, and test the published marts over all their rows.
+"""Maintain the tables, apply retention, and check more than what is new.
 
 **Makes** no data. It deletes rows past their retention, compacts small files and manifests, expires snapshots, and drops
 branches and orphan files of runs that died. The policy is `TABLE_POLICIES` in `spark_jobs/settings.py`; `make maintain
 DRY_RUN=1` shows what it would do. `lake.ops.retention` records what was deleted. `history_tests` runs the tests of the marts
-over all rows; a build tests only the rows that it writes.
+over all rows, and compares raw with events of the last days; a build tests only the rows that it writes, and compares only the
+messages that it reads.
 
 **Starts** once a day. Each task holds the slot of the pool whose jobs write its tables, so they do not run at the same time. If
 they do, one of them fails with a commit conflict, and nothing is lost.
 
 **Fails** if messages would be deleted from raw that are not merged yet, if a compaction changed rows, or if a table is damaged.
-The other tables are still maintained. `history_tests` fails if a test finds rows (docs/runbooks/history_tests.md).
+The other tables are still maintained. `history_tests` fails if a test finds rows (docs/runbooks/history_tests.md), or if raw
+and events differ.
 
 **What to do**: the task's log ends with one line per table, which names the failed one and the reason. Clear the task, or wait
 for the next day: no other job depends on it soon.

@@ -10,8 +10,9 @@ PAGE = PROJECT / "docs" / "checks.md"
 RUNBOOKS = PROJECT / "docs" / "runbooks"
 HEAD = """# Checks and alerts
 
-Each run of a check writes one row per entity (a cluster, topic, group, queue, test or task) to
-`lake.ops.check_results`, on `main`, even if a publication is refused. `make checks` generates this page from
+A check is evaluated for each entity (a cluster, topic, group, queue, test or task). `lake.ops.check_results` has the
+changes and a daily summary: a row per check, entity, day (UTC) and verdict, with the number of evaluations and the least,
+largest and newest value. Rows are written on `main`, even if a publication is refused. `make checks` generates this page from
 `docs/checks.py`, `spark_jobs/checks/registry.py` and `spark_jobs/settings.py`; a test fails if it is out of date.
 [runbooks.md](runbooks.md) lists the runbooks with a first step for each.
 
@@ -29,13 +30,18 @@ applications.
 
 | stage | run by |
 | --- | --- |
-| `merge` | the merge job; `integrity` checks also as `gate` |
+| `merge` | the merge job; its `integrity` checks also as `gate` and as `history` |
 | `gate` | the marts job, between the build and the publication |
 | `marts` | the marts job, after the publication |
-| `history` | `trace_maintenance`, once a day |
+| `history` | the job `history_tests` of `trace_maintenance`, once a day |
 | `watchdog` | `trace_watchdog`, which starts no Spark |
 | `airflow` | the callbacks of Airflow's tasks, and the watchdog for itself |
 | `supervisor` | the supervisor of `make up` |
+
+**New messages.** The `integrity` checks of `merge` compare raw with events. After a merge they cover the messages that it merged;
+before a publication of the marts, those since the last publication; once a day, all that were stored in the last
+`integrity_days`. All recent messages are covered, too, while one of these checks has an open alert, and before a publication if
+rows of events were replaced or deleted since the last one. Only an evaluation of all recent messages resolves an alert.
 
 **Settings** (section `checks`):
 
@@ -47,7 +53,7 @@ applications.
 | `off` | checks that do not run |
 | `window_hours` (24) | rates are computed over this time before the watermark |
 | `minimum_events` (20) | a rate of fewer events passes |
-| `integrity_days` (2) | raw and events are compared for messages stored in this time |
+| `integrity_days` (2) | once a day, raw and events are compared for messages stored in this time |
 | `broker_retention_hours` (72) | the brokers' `fileReservedTime` |
 
 ## Alerts

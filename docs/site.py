@@ -8,7 +8,8 @@ from pathlib import Path
 
 from dbt.cli.main import dbtRunner
 
-from spark_jobs.mart_build.inputs import DBT_PROJECT, Inputs
+from spark_jobs.mart_build.definitions import DBT_PROJECT
+from spark_jobs.mart_build.inputs import Inputs
 from spark_jobs.process.home import keep_private
 from spark_jobs.settings import Settings, load_settings
 

@@ -239,7 +239,7 @@ class Checks(Section):
 
 
 class Schedules(Section):
-    """When the DAGs run: cron expressions, UTC."""
+    """When the DAGs run: cron expressions, UTC; and what one Spark application does."""
 
     ingest: str = Field(
         default="*/5 * * * *",
@@ -249,8 +249,13 @@ class Schedules(Section):
         default="*/15 * * * *", description="`trace_marts`, which also runs when records were ingested"
     )
     maintenance: str = Field(default="17 3 * * *", description="`trace_maintenance`")
+    marts_with_ingest: bool = Field(
+        default=True,
+        description="`trace_ingest` builds the marts of few new records, too, in its Spark application; false where the tasks "
+        "of Airflow run on machines that do not share `TRACE_HOME`",
+    )
 
-    @field_validator("*")
+    @field_validator("ingest", "marts", "maintenance")
     @classmethod
     def _is_cron(cls, value: str) -> str:
         from croniter import croniter  # imported by Airflow, too; most jobs start without it

@@ -66,7 +66,7 @@ insert into marts.dead_letters by name
   from grid, range(2) as numbers(i) where hour >= (select max(hour) from grid) - interval 60 day;
 insert into ops.check_results by name
   select 'lag' as "check", 'prod/' || topic as entity, 'freshness' as "class", 'critical' as severity,
-    (n % 100)::double as value, true as passed, hour as evaluated_at
+    (n % 100)::double as value, value as largest_value, true as passed, 1 as evaluations, hour as evaluated_at
   from grid where hour >= (select max(hour) from grid) - interval 90 day;
 insert into ops.alerts by name
   select 'prod:lag:' || topic as identity, 'open' as state, 'warning' as severity, topic || ' waits' as summary,

@@ -22,7 +22,7 @@ from benchmarks.lookup.marts import refresh
 from spark_jobs.lake import tables
 from spark_jobs.lake.jars import cache_folder
 from spark_jobs.lake.session import session
-from spark_jobs.mart_build.inputs import DBT_PROJECT
+from spark_jobs.mart_build.definitions import DBT_PROJECT
 from spark_jobs.settings import Settings
 from spark_jobs.settings_deployment import Spark
 from spark_jobs.trace import layouts

@@ -11,7 +11,8 @@ from spark_jobs.lake.catalog import lake
 from spark_jobs.lake.offsets import read_offsets
 from spark_jobs.mart_build import branches, dbt, publication
 from spark_jobs.mart_build.build import recover
-from spark_jobs.mart_build.inputs import DBT_PROJECT, Inputs, Published
+from spark_jobs.mart_build.definitions import DBT_PROJECT
+from spark_jobs.mart_build.inputs import Published, inputs_now
 from spark_jobs.settings import Settings
 
 _WITHOUT_TESTS = ("--exclude-resource-types", "unit_test", "test")
@@ -29,7 +30,13 @@ def refresh(spark: SparkSession, settings: Settings, full_refresh: bool, *option
     catalog = lake(settings)
     recover(spark, catalog)
     events = read_offsets(spark, settings, tables.EVENTS)
-    inputs = Inputs.of(events, settings.limits, Published.of(settings), full_refresh=full_refresh)
+    inputs = inputs_now(
+        settings,
+        events,
+        Published.of(settings),
+        dbt.definitions(settings.limits, settings.home / "dbt"),
+        full_refresh=full_refresh,
+    )
     assert inputs is not None
     assert (inputs.change_seq_from is None) == full_refresh
     publication_id = uuid.uuid4().hex

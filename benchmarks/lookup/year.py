@@ -22,7 +22,7 @@ from spark_jobs.lake import tables
 from spark_jobs.lake.catalog import lake
 from spark_jobs.lake.session import session
 from spark_jobs.mart_build import branches
-from spark_jobs.mart_build.inputs import DBT_PROJECT
+from spark_jobs.mart_build.definitions import DBT_PROJECT
 from spark_jobs.serving import files
 from spark_jobs.serving.build import build
 from spark_jobs.settings import Settings

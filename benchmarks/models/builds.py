@@ -15,11 +15,11 @@ from spark_jobs.checks.check import Run
 from spark_jobs.jobs.marts import gate
 from spark_jobs.lake import planning, tables
 from spark_jobs.lake.catalog import lake
-from spark_jobs.lake.offsets import read_offsets
-from spark_jobs.mart_build import branches
+from spark_jobs.lake.offsets import positions_at, read_offsets
+from spark_jobs.mart_build import branches, dbt
 from spark_jobs.mart_build.build import build_and_publish
 from spark_jobs.mart_build.dbt import Build
-from spark_jobs.mart_build.inputs import Inputs, Published
+from spark_jobs.mart_build.inputs import Published, inputs_now
 from spark_jobs.settings import Settings
 
 State = dict[str, int]
@@ -39,10 +39,12 @@ def set_main(spark: SparkSession, state: State) -> None:
 def build(spark: SparkSession, settings: Settings, full_refresh: bool = False) -> Build:
     """What the job does between its session's start and its summary."""
     events = read_offsets(spark, settings, tables.EVENTS)
-    inputs = Inputs.of(events, settings.limits, Published.of(settings), full_refresh=full_refresh)
+    published, definitions = Published.of(settings), dbt.definitions(settings.limits, settings.home / "dbt")
+    inputs = inputs_now(settings, events, published, definitions, full_refresh=full_refresh)
     assert inputs is not None
     assert (inputs.change_seq_from is None) == full_refresh
-    run = Run(settings, datetime.now(UTC), spark, inputs.watermarks)
+    before = positions_at(settings, published.change_seq_to) if published else None
+    run = Run(settings, datetime.now(UTC), spark, inputs.watermarks, compared_from=before)
     audit = gate(run, "bench", events.head)
     built = build_and_publish(spark, lake(settings), inputs, settings.home / "dbt", audit=audit)
     assert built.passed, (built.error, built.failures, built.refused)

@@ -82,8 +82,8 @@ def advance(
     """Update the alerts with evaluations; alerts of other checks are unchanged.
 
     A failure opens an alert, or updates the open one of the same identity. An open alert is resolved when its entity
-    passes, or when it is retired: a check that covers all entities no longer finds it. State from a later evaluation
-    wins.
+    passes, or when it is retired: a check that covers all entities no longer finds it. An evaluation of new messages only
+    resolves none. State from a later evaluation wins.
     """
     after = list(alerts)
     newest = {alert.identity: n for n, alert in enumerate(after)}
@@ -99,7 +99,7 @@ def advance(
                 if result.passed is False:
                     found = _found(evaluation, result, settings)
                     after[newest[name]] = replace(known, **found, last_seen_at=now)
-                elif result.passed:
+                elif result.passed and not evaluation.partial:
                     after[newest[name]] = _resolved(known, printable(result.detail), "passed", now)
             elif result.passed is False:
                 newest[name] = len(after)

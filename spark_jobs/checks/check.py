@@ -16,7 +16,8 @@ if TYPE_CHECKING:  # the watchdog loads none of them
     from pyspark.sql import Row, SparkSession
 
     from spark_jobs.checks.brokers import ClusterAnswers
-    from spark_jobs.checks.records import RawOffsets
+    from spark_jobs.checks.compared import RawOffsets
+    from spark_jobs.lake.offsets import Positions
     from spark_jobs.mart_build.dbt import Build
 
 # Prefix of the detail of a check that raised an error.
@@ -41,6 +42,8 @@ class Run:
         build: dbt's nodes (gate).
         branch: the branch that the marts were built on (gate).
         serving_error: why the serving file could not be built (marts).
+        compared_from: the offsets of events from which on checks `of_new_messages` compare raw and events; None for all
+            messages that were stored in the last `integrity_days`.
     """
 
     settings: Settings
@@ -50,6 +53,7 @@ class Run:
     build: Build | None = None
     branch: str | None = None
     serving_error: str | None = None
+    compared_from: Positions | None = None
 
     @cached_property
     def brokers(self) -> dict[str, ClusterAnswers]:
@@ -63,14 +67,14 @@ class Run:
     @cached_property
     def raw_offsets(self) -> RawOffsets:
         """The offsets of raw; queried at the first access."""
-        from spark_jobs.checks.records import RawOffsets  # it imports pyspark
+        from spark_jobs.checks.compared import RawOffsets  # it imports pyspark
 
         return RawOffsets.of(self)
 
     @cached_property
     def gaps(self) -> list[Row]:
         """The rows of `ops.ingest_gaps`; read at the first access."""
-        from spark_jobs.checks.records import gaps
+        from spark_jobs.checks.compared import gaps
 
         return gaps(self)
 
@@ -117,6 +121,7 @@ class Check:
             and the parts of the entity in braces; None to derive it from the definition.
         entity: the names of the entity's parts, such as `cluster/topic/group`; None if it has no parts.
         unit: of the value and the limit.
+        of_new_messages: after a merge it covers new messages only; see `Run.compared_from`.
     """
 
     name: str
@@ -132,6 +137,7 @@ class Check:
     title: str | None = None
     entity: str | None = None
     unit: Unit = "count"
+    of_new_messages: bool = False
 
 
 def check(table: str, title: str, **fields: Any) -> Callable[[Measure], Check]:
@@ -165,12 +171,21 @@ class Result:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The results of a check in one run; `complete`: an entity without a result no longer exists."""
+    """The results of a check in one run.
+
+    Attributes:
+        check: the check.
+        severity: of its failures.
+        results: one per entity.
+        complete: an entity without a result no longer exists.
+        partial: it covered new messages only, so a pass does not end an earlier failure.
+    """
 
     check: Check
     severity: Severity
     results: tuple[Result, ...]
     complete: bool
+    partial: bool = False
 
     @property
     def failures(self) -> list[Result]:

@@ -4,65 +4,25 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from functools import partial
 
-from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import Row
 from pyspark.sql import functions as F
 
+from spark_jobs.checks import compared
 from spark_jobs.checks.check import QUEUE_ENTITY, Measured, Run, check, rate
-from spark_jobs.lake.catalog import head, lake
-from spark_jobs.lake.offsets import Position, Positions, Queue, Range, read_offsets
+from spark_jobs.checks.compared import QUEUE, QUEUE_EPOCH, Epoch, literal, queue_of
+from spark_jobs.lake.offsets import Position, Range
 from spark_jobs.lake.ranges import rows_in
-from spark_jobs.lake.tables import EVENTS, INGEST_GAPS, RAW, TRACE_MESSAGE_KEY, Table
-from spark_jobs.trace.merge import min_records, pending
+from spark_jobs.lake.tables import EVENTS, INGEST_GAPS, RAW, TRACE_MESSAGE_KEY
+from spark_jobs.trace.merge import chunk, distinct_in_chunk, min_records, pending
 
-QUEUE = TRACE_MESSAGE_KEY[:4]
-QUEUE_EPOCH = TRACE_MESSAGE_KEY[:5]
 # Records are counted for messages that were read in this time: else the bodies of days would be read after every merge.
 COUNTED = timedelta(hours=1)
 
-_integrity = partial(check, kind="integrity", stage="merge", entity=QUEUE_ENTITY)
+_integrity = partial(check, kind="integrity", stage="merge", entity=QUEUE_ENTITY, of_new_messages=True)
 _messaging = partial(check, kind="messaging", stage="merge", severity="warning", entity="cluster/topic")
-
-
-@dataclass(frozen=True)
-class RawOffsets:
-    """What two checks compare: one query of raw.
-
-    Attributes:
-        positions: the committed offsets.
-        epochs: per epoch of a queue, of the messages that were stored in the last `integrity_days`: the `first` and `last`
-            offset, the number of `messages` and of distinct `offsets`.
-    """
-
-    positions: Positions
-    epochs: list[Row]
-
-    @classmethod
-    def of(cls, run: Run) -> RawOffsets:
-        """Query it."""
-        positions, raw = _published(run, RAW)
-        since = _since(run)
-        epochs = (
-            _recent(raw, since, _first(raw, since))
-            .groupBy(*QUEUE_EPOCH)
-            .agg(
-                F.min("queue_offset").alias("first"),
-                F.max("queue_offset").alias("last"),
-                F.count("*").alias("messages"),
-                F.countDistinct("queue_offset").alias("offsets"),
-            )
-            .collect()
-        )
-        return cls(positions, epochs)
-
-
-def gaps(run: Run) -> list[Row]:
-    """The rows of `ops.ingest_gaps`."""
-    rows = lake(run.settings).load_table(INGEST_GAPS.name).scan().to_arrow().to_pylist()
-    return [Row(**row) for row in rows]
 
 
 @_integrity(RAW.name, "{value} offset(s) of {entity} are missing or stored twice in raw")
@@ -71,17 +31,16 @@ def offsets_contiguous(run: Run) -> Iterator[Measured]:
 
     Measured per queue: missing offsets and duplicate rows.
     """
-    since = _since(run)
     found: dict[str, list[tuple[int, str]]] = {}
     for each in run.raw_offsets.epochs:
-        missing = each["last"] - each["first"] + 1 - each.offsets - _in_gaps(run.gaps, each)
+        missing = each.last - each.first + 1 - each.offsets - _in_gaps(run.gaps, each)
         twice = each.messages - each.offsets
-        text = f"{each.offsets} of the offsets {each['first']} to {each['last']} of epoch {each.epoch}"
+        text = f"{each.offsets} of the offsets {each.first} to {each.last} of epoch {each.epoch}"
         text += f": {missing} are missing, {twice} rows are duplicates"
-        found.setdefault(str(_queue(each)), []).append((abs(missing) + twice, text))
+        found.setdefault(str(each.queue), []).append((abs(missing) + twice, text))
     for queue, texts in sorted(found.items()):
         wrong = sum(count for count, _ in texts)
-        yield Measured(queue, wrong, "; ".join(text for _, text in texts), partition=f"since {since:%F %T}")
+        yield Measured(queue, wrong, "; ".join(text for _, text in texts), partition=compared.part(run))
 
 
 @_integrity(RAW.name, "the committed offset of {entity} in raw is {value} away from its data")
@@ -90,11 +49,11 @@ def raw_offsets_match_data(run: Run) -> Iterator[Measured]:
 
     Measured per queue: the difference.
     """
-    newest = {_queue(each): each for each in sorted(run.raw_offsets.epochs, key=lambda each: each.epoch)}
+    newest = {each.queue: each for each in sorted(run.raw_offsets.epochs, key=lambda each: each.epoch)}
     for queue, each in sorted(newest.items()):
         position = run.raw_offsets.positions.get(queue, Position(next=0))
-        epoch, last = each.epoch, each["last"]
-        after = [gap.to_offset for gap in run.gaps if _of(gap, queue, epoch)]
+        epoch, last = each.epoch, each.last
+        after = [gap.to_offset for gap in run.gaps if _of(gap, each)]
         ends = [last + 1, *(end for end in after if end > last)]
         if position.epoch > epoch:  # reset, and nothing read since
             ends, epoch, last = [0, position.next], position.epoch, -1
@@ -114,9 +73,11 @@ def events_offsets_match_data(run: Run) -> Iterator[Measured]:
 
     Measured per queue: the sum of both differences.
     """
-    events, records = _published(run, EVENTS)
-    raw, _ = _published(run, RAW)  # after events: a concurrent ingest only moves it ahead
-    ends = _last(records, _since(run))
+    events, records = compared.published(run, EVENTS)
+    raw, _ = compared.published(run, RAW)  # after events: a concurrent ingest only moves it ahead
+    last_of = F.max(F.struct("epoch", "queue_offset")).alias("last")
+    rows = compared.messages(records, run, compared.ranges(run, events, open_end=True))
+    ends = {queue_of(row): row["last"] for row in rows.groupBy(*QUEUE).agg(last_of).collect()}
     for queue in sorted(set(ends) | set(events)):
         position, source = events.get(queue, Position(next=0)), raw.get(queue, Position(next=0))
         last = ends.get(queue, Row(epoch=position.epoch, queue_offset=position.next - 1))
@@ -138,31 +99,42 @@ def raw_is_in_events(run: Run) -> Iterator[Measured]:
     Measured per queue: such messages. Records are counted only for messages that were read recently, as counting reads their
     bodies; an older message must have at least one record.
     """
-    since = _since(run)
-    positions, records = _published(run, EVENTS)
-    merged = pending(positions, {})
-    raw = rows_in(_published(run, RAW)[1], merged)
-    first = _first(raw, since)
-    raw = _recent(raw, since, first)
-    is_old = F.expr(f"coalesce(ingested_at < {_literal(run.now - COUNTED)}, false)")
+    positions, records = compared.published(run, EVENTS)
+    merged = compared.ranges(run, positions)
+    if merged is not None:
+        raw = rows_in(compared.published(run, RAW)[1], merged)
+        of_events = rows_in(records, merged)
+    else:
+        everything = pending(positions, {})
+        raw = rows_in(compared.published(run, RAW)[1], everything)
+        first = compared.first(raw, run)
+        raw = compared.recent(raw, run, first)
+        # From the first message of raw: older ones may be in events only, whose retention is longer.
+        of_events = compared.recent(rows_in(records, everything), run, first)
+    is_old = F.expr(f"coalesce(ingested_at < {literal(run.now - COUNTED)}, false)")
     nothing, no_record = F.lit(None).cast("int"), F.lit(None).cast("int").alias("record_index")
     rows = (
         raw.where(~is_old)
         .select(*TRACE_MESSAGE_KEY, F.lit(True).alias("in_raw"), min_records().alias("least"), no_record)
         # Their bodies are not read.
         .union(raw.where(is_old).select(*TRACE_MESSAGE_KEY, F.lit(True), nothing, no_record))
-        # From the first message of raw: older ones may be in events only, whose retention is longer.
-        .union(
-            _recent(rows_in(records, merged), since, first).select(
-                *TRACE_MESSAGE_KEY, F.lit(False), nothing, "record_index"
-            )
-        )
+        .union(of_events.select(*TRACE_MESSAGE_KEY, F.lit(False), nothing, "record_index"))
     )
-    messages = rows.groupBy(*TRACE_MESSAGE_KEY).agg(
-        F.max("in_raw").alias("in_raw"),
-        F.max("least").alias("least"),
-        F.count("record_index").alias("records"),
-        F.count_distinct("record_index").alias("positions"),
+    messages = (
+        rows.groupBy(*TRACE_MESSAGE_KEY, chunk().alias("chunk"))
+        .agg(
+            F.max("in_raw").alias("in_raw"),
+            F.max("least").alias("least"),
+            F.count("record_index").alias("records"),
+            distinct_in_chunk().alias("positions"),
+        )
+        .groupBy(*TRACE_MESSAGE_KEY)
+        .agg(
+            F.max("in_raw").alias("in_raw"),
+            F.max("least").alias("least"),
+            F.sum("records").alias("records"),
+            F.coalesce(F.sum("positions"), F.lit(0)).alias("positions"),
+        )
     )
     alone_in_raw = F.when(F.expr("in_raw and least is null and records = 0"), F.col("queue_offset"))
     epochs = (
@@ -178,7 +150,7 @@ def raw_is_in_events(run: Run) -> Iterator[Measured]:
         .collect()
     )
     # Most messages that are only in raw hold no record; bodies are read only now, and only of those ranges.
-    spans = [Range(_queue(r), r.epoch, r["first"], r["last"] + 1) for r in epochs if r["first"] is not None]
+    spans = [Range(queue_of(r), r.epoch, r["first"], r["last"] + 1) for r in epochs if r["first"] is not None]
     alone = (
         rows_in(raw.where(is_old), spans)
         .join(records, TRACE_MESSAGE_KEY, "left_anti")
@@ -188,12 +160,12 @@ def raw_is_in_events(run: Run) -> Iterator[Measured]:
     found: dict[str, Counter[str]] = {}
     for row in [*epochs, *lost]:
         counted = {name: row[name] for name in ("messages", "short", "twice", "strange") if name in row}
-        found.setdefault(str(_queue(row)), Counter()).update(counted)
+        found.setdefault(str(queue_of(row)), Counter()).update(counted)
     for queue, counts in sorted(found.items()):
         text = f"{counts['messages']} messages: {counts['short']} lack records in events, "
         text += f"{counts['twice']} have duplicate records, {counts['strange']} are only in events"
         wrong = counts["short"] + counts["twice"] + counts["strange"]
-        yield Measured(queue, wrong, text, partition=f"since {since:%F %T}")
+        yield Measured(queue, wrong, text, partition=compared.part(run))
 
 
 @_messaging(EVENTS.name, "{value} of the records of {topic} are invalid", limit="invalid_rate", unit="share")
@@ -204,9 +176,9 @@ def invalid_rate(run: Run) -> Iterator[Measured]:
     """
     since = run.now - timedelta(hours=run.settings.checks.window_hours)
     rows = (
-        _spark(run)
+        compared.spark(run)
         .table(EVENTS.full_name)
-        .where(f"store_time >= {_literal(since)}")
+        .where(f"store_time >= {literal(since)}")
         .groupBy("cluster", "trace_topic")
         .agg(F.count_if(F.col("record_type") == "Invalid").alias("invalid"), F.count("*").alias("records"))
         .collect()
@@ -222,9 +194,9 @@ def body_errors(run: Run) -> Iterator[Measured]:
 
     Measured per cluster and trace topic: such messages.
     """
-    since = _literal(run.now - timedelta(hours=run.settings.checks.window_hours))
+    since = literal(run.now - timedelta(hours=run.settings.checks.window_hours))
     rows = (
-        _spark(run)
+        compared.spark(run)
         .table(RAW.full_name)
         .where(f"ingested_at >= {since} and (store_time >= {since} or store_time is null)")
         .where("body_error is not null")
@@ -253,71 +225,20 @@ def ingest_gaps(run: Run) -> Iterator[Measured]:
     since = run.now - timedelta(hours=run.settings.checks.window_hours)
     found: dict[str, int] = {}
     for row in (gap for gap in run.gaps if gap.detected_at >= since):
-        found[str(_queue(row))] = found.get(str(_queue(row)), 0) + row.to_offset - row.from_offset
+        found[str(queue_of(row))] = found.get(str(queue_of(row)), 0) + row.to_offset - row.from_offset
     for queue, offsets in sorted(found.items()):
         yield Measured(queue, offsets, f"{offsets} trace messages are lost", partition=f"since {since:%F %T}")
 
 
-def _spark(run: Run) -> SparkSession:
-    assert run.spark is not None
-    return run.spark
-
-
-def _published(run: Run, table: Table) -> tuple[Positions, DataFrame]:
-    """The committed offsets and the rows of one snapshot of main, also during concurrent publications."""
-    committed = read_offsets(_spark(run), run.settings, table)
-    while committed.head != head(run.settings, table):
-        committed = read_offsets(_spark(run), run.settings, table)
-    rows = _spark(run).read
-    if committed.head is not None:
-        rows = rows.option("versionAsOf", committed.head)
-    return committed.positions, rows.table(table.full_name)
-
-
-def _since(run: Run) -> datetime:
-    return run.now - timedelta(days=run.settings.checks.integrity_days)
-
-
-def _literal(time: datetime) -> str:
-    return f"timestamp '{time:%Y-%m-%d %H:%M:%S}'"
-
-
-def _first(rows: DataFrame, since: datetime) -> DataFrame:
-    """Per epoch of a queue, the first offset stored since then."""
-    recent = rows.where(f"store_time >= {_literal(since)}")
-    return recent.groupBy(*QUEUE_EPOCH).agg(F.min("queue_offset").alias("first_recent"))
-
-
-def _recent(rows: DataFrame, since: datetime, first: DataFrame) -> DataFrame:
-    """Messages from `first` on; messages that could not be parsed have no store time."""
-    return (
-        rows.where(f"store_time >= {_literal(since)} or store_time is null")
-        .join(F.broadcast(first), QUEUE_EPOCH, "inner")
-        .where("queue_offset >= first_recent")
-        .drop("first_recent")
-    )
-
-
-def _last(rows: DataFrame, since: datetime) -> dict[Queue, Row]:
-    """Per queue, the last epoch and offset of the messages stored since then."""
-    last = F.max(F.struct("epoch", "queue_offset")).alias("last")
-    found = _recent(rows, since, _first(rows, since)).groupBy(*QUEUE).agg(last).orderBy(*QUEUE)
-    return {_queue(row): row["last"] for row in found.collect()}
-
-
-def _queue(row: Row) -> Queue:
-    return Queue(*(row[name] for name in QUEUE))
-
-
-def _of(gap: Row, queue: Queue, epoch: int) -> bool:
-    return _queue(gap) == queue and gap.epoch == epoch
-
-
-def _in_gaps(gaps: list[Row], epoch: Row) -> int:
+def _in_gaps(gaps: list[Row], epoch: Epoch) -> int:
     """Number of offsets of recorded gaps between the first and the last offset of the epoch."""
     spans = [
-        (max(gap.from_offset, epoch["first"]), min(gap.to_offset, epoch["last"] + 1))
+        (max(gap.from_offset, epoch.first), min(gap.to_offset, epoch.last + 1))
         for gap in gaps
-        if _of(gap, _queue(epoch), epoch.epoch)
+        if _of(gap, epoch)
     ]
     return sum(end - start for start, end in spans if end > start)
+
+
+def _of(gap: Row, epoch: Epoch) -> bool:
+    return queue_of(gap) == epoch.queue and gap.epoch == epoch.epoch

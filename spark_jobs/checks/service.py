@@ -23,7 +23,8 @@ from spark_jobs.lake.offsets import (
 )
 from spark_jobs.lake.tables import EVENTS, RAW
 from spark_jobs.mart_build import due
-from spark_jobs.mart_build.inputs import WATERMARKS, WITH_INPUTS, Inputs, Published
+from spark_jobs.mart_build.definitions import DBT_PROJECT, known
+from spark_jobs.mart_build.inputs import WATERMARKS, WITH_INPUTS, Published, inputs_now
 
 _silent = partial(check, kind="freshness", stage="watchdog", unit="minutes")
 _stale = partial(_silent, entity="cluster")
@@ -84,11 +85,14 @@ def marts_silent(run: Run) -> Iterator[Measured]:
         yield silence
         return
     published, merged = Published.of(run.settings), _merged(run)
-    inputs = Inputs.of(merged, run.settings.limits, published)
-    if silence.verdict == "never" and inputs is None:
+    definitions = known(DBT_PROJECT, run.settings.limits, run.settings.home / "dbt")
+    inputs = inputs_now(run.settings, merged, published, definitions) if definitions else None
+    if not merged.change_seq and silence.verdict == "never":
         yield replace(silence, verdict="pass", detail="nothing was merged yet")
-    elif inputs is None:
+    elif not merged.change_seq:
         yield silence
+    elif inputs is None:
+        yield replace(silence, detail=f"{silence.detail}; files of dbt_project or limits have changed")
     elif why := due.reason(run.settings, inputs, published):
         yield replace(silence, detail=f"{silence.detail}; a build is due: {why}")
     else:

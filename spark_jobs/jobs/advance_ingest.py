@@ -149,6 +149,11 @@ def main(argv: list[str] | None = None) -> int:
         type=Path,
         help="write the failed clusters to this file, as JSON: name to reasons. The exit code is then 0",
     )
+    parser.add_argument(
+        "--marts",
+        action="store_true",
+        help="of the job `ingest`; without new records there are none to build",
+    )
     args = parser.parse_args(argv)
     settings = Settings()
     started = time.monotonic()

@@ -35,9 +35,9 @@ from spark_jobs.lake.catalog import lake
 from spark_jobs.lake.offsets import read_offsets
 from spark_jobs.lake.session import session
 from spark_jobs.maintenance.retention import dropped_before
-from spark_jobs.mart_build import branches, report
+from spark_jobs.mart_build import branches, dbt, report
 from spark_jobs.mart_build.build import build_and_publish, recover
-from spark_jobs.mart_build.inputs import Inputs, Published
+from spark_jobs.mart_build.inputs import Published, inputs_now
 from spark_jobs.mart_build.lock import one_build
 from spark_jobs.serving import build as serving
 from spark_jobs.serving import files
@@ -106,10 +106,11 @@ def rebuild_marts(spark: SparkSession, settings: Settings, rule: Rule) -> bool:
     """
     catalog = lake(settings)
     report.recovered(recover(spark, catalog))
-    inputs = Inputs.of(
+    inputs = inputs_now(
+        settings,
         read_offsets(spark, settings, tables.EVENTS),
-        settings.limits,
         Published.of(settings),
+        dbt.definitions(settings.limits, settings.home / "dbt"),
         kept_from=dropped_before(settings, tables.EVENTS.name),
         full_refresh=True,
     )

@@ -1,4 +1,7 @@
-"""Job: run the tests of the published marts over their full history. A build tests only the rows that it writes."""
+"""Job: the checks over more than what is new: the tests of all published marts, and raw and events of the last days.
+
+A build tests only the rows that it writes, and compares only the messages that it reads.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +12,16 @@ from pyspark.sql import SparkSession
 
 from spark_jobs.alerts import run_checks
 from spark_jobs.checks.check import Run
+from spark_jobs.checks.evaluate import refusing
 from spark_jobs.checks.registry import of_stage
 from spark_jobs.jobs.run import job_parser, run_job
 from spark_jobs.lake import tables
 from spark_jobs.lake.session import session
 from spark_jobs.mart_build import dbt, report
 from spark_jobs.mart_build.dbt import Build
-from spark_jobs.mart_build.inputs import DBT_PROJECT, Inputs, Published, digest
+from spark_jobs.mart_build.definitions import DBT_PROJECT
+from spark_jobs.mart_build.inputs import Inputs, Published
+from spark_jobs.mart_build.lock import one_build
 from spark_jobs.settings import Settings
 
 # The tests that read marts only. Tests that compare with records would fail where retention has dropped records.
@@ -30,7 +36,8 @@ TESTS = (
 def over_all_rows(spark: SparkSession, settings: Settings, run_id: str) -> Build | None:
     """Run the tests and save the result (check `history_tests`); None if the next build is a full refresh."""
     published = Published.of(settings)
-    if published is None or published.definitions != digest(DBT_PROJECT, settings.limits):
+    definitions = dbt.definitions(settings.limits, settings.home / "dbt")
+    if published is None or published.definitions != definitions.digest:
         return None
     inputs = Inputs.over_all(published, settings.limits)
     tested = dbt.dbt(
@@ -48,14 +55,23 @@ def over_all_rows(spark: SparkSession, settings: Settings, run_id: str) -> Build
     return tested
 
 
+def compare(spark: SparkSession, settings: Settings, run_id: str) -> list[str]:
+    """Compare all messages of raw and events that were stored in the last `integrity_days`; return what is wrong."""
+    checks = [each for each in of_stage(settings, "merge") if each.of_new_messages]
+    found, _ = run_checks.evaluate_and_notify(checks, Run(settings, datetime.now(UTC), spark), run_id)
+    return refusing(found)
+
+
 def main(argv: list[str] | None = None) -> int:
     args = job_parser(__doc__).parse_args(argv)
     settings = Settings()
     spark = session("history tests", settings)
     tables.ensure(spark)
-    tested = over_all_rows(spark, settings, args.run_id)
+    wrong = compare(spark, settings, args.run_id)
+    with one_build(settings.home, "history_tests"):
+        tested = over_all_rows(spark, settings, args.run_id)
     report.tested(tested)
-    return 0 if tested is None or tested.passed else 1
+    return 1 if wrong or (tested is not None and not tested.passed) else 0
 
 
 if __name__ == "__main__":

@@ -1,5 +1,8 @@
 """Job: one cycle of ingestion. Extract all clusters side by side, merge their records, run the checks of raw and events.
 
+With `--marts` it builds the marts, too, if few records are new (`jobs.marts.build_few`): one Spark application then does a whole
+cycle.
+
 The merge does not wait long for a cluster that is slower than the others (`Extractions.wait`). Such a cluster is read on
 while the merge runs, in pieces that are published one by one; what is left is read by the next cycle.
 """
@@ -69,6 +72,11 @@ def main(argv: list[str] | None = None) -> int:
         type=Path,
         help="write the failed clusters to this file, as JSON: name to reasons. The exit code is then 0",
     )
+    parser.add_argument(
+        "--marts",
+        action="store_true",
+        help="build the marts, too, if few records are new. A failure of it is only printed",
+    )
     args = parser.parse_args(argv)
     settings = Settings()
     clusters = [settings.cluster(name) for name in args.cluster] if args.cluster else settings.clusters
@@ -79,8 +87,11 @@ def main(argv: list[str] | None = None) -> int:
     report.ingested(extractions.unfinished, failures)
     if args.failures:
         args.failures.write_text(json.dumps(failures))
-        return 0
-    return 1 if failures else 0
+    if args.marts:
+        from spark_jobs.jobs.marts import build_few  # it loads dbt
+
+        build_few(spark, settings, args.run_id)
+    return 1 if failures and not args.failures else 0
 
 
 if __name__ == "__main__":

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
 import time
 from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
+
+from pyspark.sql import SparkSession
 
 from spark_jobs.alerts import silences
 from spark_jobs.jobs.run import job_parser, raise_if_fatal, report_failure, run_job
@@ -15,6 +18,7 @@ from spark_jobs.lake.session import session
 from spark_jobs.maintenance import report
 from spark_jobs.maintenance.table import maintain_table, tables_of
 from spark_jobs.mart_build import publication
+from spark_jobs.mart_build.lock import one_build
 from spark_jobs.serving import files
 from spark_jobs.settings import Settings
 
@@ -32,6 +36,13 @@ def main(argv: list[str] | None = None) -> int:
     settings = Settings()
     spark = session("maintain", settings)
     tables.ensure(spark)
+    of_marts = not args.dry_run and args.pool in (None, "lake_marts")
+    with one_build(settings.home, "maintain") if of_marts else nullcontext():
+        return maintain(spark, settings, args)
+
+
+def maintain(spark: SparkSession, settings: Settings, args: argparse.Namespace) -> int:
+    """Maintain the tables; return an exit code. For tables of the marts, the caller holds the lock of the builds."""
     if not args.dry_run and args.pool in (None, "lake_marts"):
         # A commit to a table of an unfinished publication would make it impossible to finish.
         publication.roll_forward(spark, lake(settings))

@@ -8,29 +8,36 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 
+from pyspark.sql import SparkSession
+
 from spark_jobs.alerts import run_checks
 from spark_jobs.checks.check import Run
 from spark_jobs.checks.evaluate import refusing
 from spark_jobs.checks.registry import of_stage
-from spark_jobs.jobs.run import job_parser, run_job
+from spark_jobs.jobs.run import job_parser, report_failure, run_job
 from spark_jobs.jobs.serve import serve
 from spark_jobs.lake import planning, tables
 from spark_jobs.lake.catalog import lake, rewrites_since
-from spark_jobs.lake.offsets import read_offsets, records_after
+from spark_jobs.lake.offsets import committed, positions_at, read_offsets, records_after
 from spark_jobs.lake.session import session
 from spark_jobs.maintenance.retention import dropped_before
-from spark_jobs.mart_build import checked, report
+from spark_jobs.mart_build import checked, dbt, report
 from spark_jobs.mart_build.build import build_and_publish, recover, row_counts
 from spark_jobs.mart_build.dbt import Build
-from spark_jobs.mart_build.inputs import Inputs, Published
-from spark_jobs.mart_build.lock import one_build
+from spark_jobs.mart_build.inputs import Published, inputs_now
+from spark_jobs.mart_build.lock import build_at_once, one_build
+from spark_jobs.process.file_lock import LockedError
 from spark_jobs.settings import Settings
+
+# A build of up to so many new records takes about as long as the merge of them.
+MOST_FEW = 1_000_000
 
 
 def gate(run: Run, run_id: str, events: int | None = None) -> Callable[[Build, str], list[str]]:
     """The audit of a build: a failed integrity check prevents its publication; checks of other classes never do.
 
-    A replay, erasure or retention of events during the build prevents it too: the models have read different rows.
+    A replay, erasure or retention of events during the build prevents it too: the models have read different rows. The checks of
+    raw and events compare the messages from `run.compared_from` on.
 
     Args:
         run: what the checks may read.
@@ -64,22 +71,23 @@ def main(argv: list[str] | None = None) -> int:
     args = parser.parse_args(argv)
     settings = Settings()
     with one_build(settings.home, "marts"):
-        return build(settings, args.full_refresh, args.run_id)
+        spark = session("marts", settings)
+        tables.ensure(spark)
+        return build(spark, settings, args.full_refresh, args.run_id)
 
 
-def build(settings: Settings, full_refresh: bool, run_id: str) -> int:
-    """Build and publish what is new, or everything with `full_refresh`; return an exit code."""
+def build(spark: SparkSession, settings: Settings, full_refresh: bool, run_id: str) -> int:
+    """Build and publish what is new, or everything with `full_refresh`; return an exit code. The caller holds the lock."""
     started = time.monotonic()
-    state = settings.home / "dbt"
-    spark, catalog = session("marts", settings), lake(settings)
-    tables.ensure(spark)
+    state, catalog = settings.home / "dbt", lake(settings)
     report.recovered(recover(spark, catalog))
     published = Published.of(settings)
     events = read_offsets(spark, settings, tables.EVENTS)
-    inputs = Inputs.of(
+    inputs = inputs_now(
+        settings,
         events,
-        settings.limits,
         published,
+        dbt.definitions(settings.limits, state),
         kept_from=dropped_before(settings, tables.EVENTS.name),
         full_refresh=full_refresh,
     )
@@ -92,7 +100,12 @@ def build(settings: Settings, full_refresh: bool, run_id: str) -> int:
         serve_and_check(run, run_id)
         return 0
     report.reading(inputs)
-    with planning.for_records(spark, settings, records_after(settings, inputs.change_seq_from)):
+    merged = of_stage(settings, "merge")
+    before = positions_at(settings, published.change_seq_to) if published else None
+    run = replace(run, compared_from=run_checks.compared_from(settings, merged, before))
+    # All records, if models are rebuilt.
+    after = None if inputs.rebuilt else inputs.change_seq_from
+    with planning.for_records(spark, settings, records_after(settings, after)):
         built = build_and_publish(
             spark, catalog, inputs, state, run_id=run_id, audit=gate(run, run_id, events.head)
         )
@@ -103,6 +116,31 @@ def build(settings: Settings, full_refresh: bool, run_id: str) -> int:
     report.published(built, row_counts(catalog, built.tables), time.monotonic() - started)
     serve_and_check(replace(run, now=datetime.now(UTC)), run_id)
     return 0
+
+
+def build_few(spark: SparkSession, settings: Settings, run_id: str) -> None:
+    """Build the marts in the session that has merged records, if that takes a short time.
+
+    Otherwise nothing is built, which is printed, and `trace_marts` builds them: it starts as records were merged. A failure is
+    printed, too, and met again by `trace_marts`.
+    """
+    events = committed(settings, tables.EVENTS)
+    published = Published.of(settings)
+    definitions = dbt.definitions(settings.limits, settings.home / "dbt")
+    inputs = inputs_now(settings, events, published, definitions) if events else None
+    if inputs is None or (published and published.change_seq_to == inputs.change_seq_to):
+        return
+    if inputs.change_seq_from is None or inputs.rebuilt:
+        return report.left("all rows of marts are to be computed")
+    if (records := records_after(settings, inputs.change_seq_from)) > MOST_FEW:
+        return report.left(f"{records:,} records are new")
+    try:
+        with build_at_once(settings.home, "ingest"):
+            build(spark, settings, full_refresh=False, run_id=run_id)
+    except LockedError as error:
+        report.left(f"{error.holder} builds them")
+    except Exception as error:  # of any kind: the records are merged
+        report_failure(error)
 
 
 def serve_and_check(run: Run, run_id: str) -> None:

@@ -134,6 +134,21 @@ def committed(settings: Settings, table: Table) -> CommittedOffsets | None:
     return CommittedOffsets(from_json(summary[OFFSETS]), int(summary.get(CHANGE_SEQ, 0)), main)
 
 
+def positions_at(settings: Settings, change_seq: int) -> Positions | None:
+    """The committed offsets of events at the end of this change_seq; None if rows were replaced or deleted since.
+
+    None, too, if its snapshots have expired.
+    """
+    metadata = lake(settings).load_table(EVENTS.name).metadata
+    for snapshot in ancestors_of(metadata.current_snapshot(), metadata):
+        summary = snapshot.summary
+        if summary is None or summary.operation not in (Operation.APPEND, Operation.REPLACE):
+            return None
+        if summary[OFFSETS] and int(summary[CHANGE_SEQ] or 0) <= change_seq:
+            return from_json(summary[OFFSETS] or "")
+    return None
+
+
 def records_after(settings: Settings, change_seq: int | None) -> int:
     """The number of records that were added to events after this change_seq; of all records if it is None or has expired."""
     metadata = lake(settings).load_table(EVENTS.name).metadata

@@ -12,7 +12,8 @@ from pyspark.sql import SparkSession
 
 from spark_jobs.mart_build import branches, dbt, publication, views
 from spark_jobs.mart_build.dbt import Build
-from spark_jobs.mart_build.inputs import DBT_PROJECT, Inputs
+from spark_jobs.mart_build.definitions import DBT_PROJECT
+from spark_jobs.mart_build.inputs import Inputs
 
 
 def recover(spark: SparkSession, catalog: Catalog) -> list[str]:
@@ -59,7 +60,10 @@ def build_and_publish(
     if audit is not None:
         built = replace(built, refused=audit(built, branch))
     if built.passed:
-        publication.publish(spark, catalog, built.tables, branch, publication_id, inputs.change_seq_to)
+        digests = dbt.definitions(inputs.limits, state, project).tables
+        publication.publish(
+            spark, catalog, built.tables, branch, publication_id, inputs.change_seq_to, digests
+        )
     _clear(spark, catalog)
     return built
 

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from dbt.cli.main import dbtRunner
+from dbt.contracts.graph.manifest import Manifest
 
 from spark_jobs.mart_build import parsed
-from spark_jobs.mart_build.inputs import DBT_PROJECT, Inputs
+from spark_jobs.mart_build.definitions import DBT_PROJECT, Definitions, keep, known, needed_for
+from spark_jobs.mart_build.inputs import Inputs
 from spark_jobs.process import interrupts, jvm
+from spark_jobs.settings import Limits
 
 
 @dataclass(frozen=True)
@@ -60,6 +64,7 @@ def dbt(
     project: Path = DBT_PROJECT,
     *args: str,
     view_digests: dict[str, str] | None = None,
+    only: Collection[str] = (),
 ) -> Build:
     """Run a dbt command (`build`, `test`, …) over the project with the inputs as vars.
 
@@ -70,18 +75,16 @@ def dbt(
         project: the dbt project.
         *args: further options of dbt.
         view_digests: those of `views.digests`; views that are not in it are replaced.
+        only: these models, and those without a published table that they are computed from.
 
     Raises:
         JvmDiedError: the Spark JVM has died.
     """
     started = time.monotonic()
-    options = (
-        *("--project-dir", str(project), "--profiles-dir", str(project)),
-        *("--target-path", str(state / "target")),
-        *("--vars", json.dumps(inputs.dbt_vars | {"view_digests": view_digests or {}})),
-    )
-    common = ("--quiet", "--log-path", str(state / "logs"), "--log-level-file", "info")
-    manifest = parsed.manifest(inputs, state, project, [*common, "--no-partial-parse", "parse", *options])
+    common, options = _options(inputs, state, project, view_digests or {})
+    manifest = _manifest(inputs, state, project)
+    if only and manifest is not None:
+        args += ("--select", *sorted(needed_for(only, manifest)))
     result = dbtRunner(manifest).invoke([*common, "--populate-cache", command, *options, *args])
     # dbt reports both as failures of its nodes.
     interrupts.raise_if_requested()
@@ -101,10 +104,65 @@ def dbt(
     return Build(nodes, tables, time.monotonic() - started, error, [n for n in nodes if n.status == "warn"])
 
 
+def _options(
+    inputs: Inputs, state: Path, project: Path, view_digests: dict[str, str]
+) -> tuple[list[str], list[str]]:
+    """The options of dbt, before and after the command."""
+    return (
+        ["--quiet", "--log-path", str(state / "logs"), "--log-level-file", "info"],
+        [
+            *("--project-dir", str(project), "--profiles-dir", str(project)),
+            *("--target-path", str(state / "target")),
+            *("--vars", json.dumps(inputs.dbt_vars | {"view_digests": view_digests})),
+        ],
+    )
+
+
+def _manifest(inputs: Inputs, state: Path, project: Path) -> Manifest | None:
+    common, options = _options(inputs, state, project, {})
+    return parsed.manifest(inputs, state, project, [*common, "--no-partial-parse", "parse", *options])
+
+
+def definitions(limits: Limits, state: Path, project: Path = DBT_PROJECT) -> Definitions:
+    """What defines the rows of each table; dbt parses the project if it has changed.
+
+    Raises:
+        RuntimeError: dbt cannot parse it.
+    """
+    found = known(project, limits, state)
+    if found is None:
+        manifest = _manifest(Inputs(0, {}, limits), state, project)
+        if manifest is None:
+            raise RuntimeError(f"dbt cannot parse {project}: see {state / 'logs' / 'dbt.log'}")
+        found = Definitions.of(manifest, limits)
+        keep(found, project, limits, state)
+    return found
+
+
 def build(
     inputs: Inputs, state: Path, project: Path = DBT_PROJECT, view_digests: dict[str, str] | None = None
 ) -> Build:
-    """Run `dbt build` without unit tests: every model, seed and data test, in order of dependency."""
-    return dbt(
-        "build", inputs, state, project, "--exclude-resource-type", "unit_test", view_digests=view_digests
+    """Run `dbt build` without unit tests: every model, seed and data test, in order of dependency.
+
+    If models have changed (`Inputs.rebuilt`), a second `dbt build` computes all rows of these, after the first one has computed
+    what is new of all others.
+    """
+    common = ("--exclude-resource-type", "unit_test")
+    if not inputs.rebuilt:
+        return dbt("build", inputs, state, project, *common, view_digests=view_digests)
+    others = definitions(inputs.limits, state, project).unchanged(inputs.rebuilt)
+    # A test that compares rebuilt tables with others waits for the second step.
+    cautious = ("--indirect-selection", "cautious")
+    first = dbt("build", inputs, state, project, *common, *cautious, view_digests=view_digests, only=others)
+    if not first.passed:
+        return first
+    rest = dbt(
+        "build", inputs.of_rebuilt, state, project, *common, view_digests=view_digests, only=inputs.rebuilt
+    )
+    return Build(
+        first.nodes + rest.nodes,
+        first.tables + rest.tables,
+        first.seconds + rest.seconds,
+        rest.error,
+        first.warnings + rest.warnings,
     )

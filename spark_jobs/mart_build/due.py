@@ -60,7 +60,9 @@ def reason(settings: Settings, inputs: Inputs, published: Published | None) -> s
         published: the inputs of the published marts.
     """
     if published is None or inputs.change_seq_from is None:
-        return "all rows are to be computed: nothing is published, models or limits have changed, or a watermark went back"
+        return "all rows are to be computed: nothing is published, all models have changed, or a watermark went back"
+    if inputs.definitions != published.definitions:
+        return f"models or limits have changed: {', '.join(sorted(inputs.rebuilt))}"
     if inputs.change_seq_to != published.change_seq_to:
         return "there are new records"
     catalog = lake(settings)

@@ -2,28 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from pathlib import Path
 
-from spark_jobs.lake.catalog import trace_properties
+from spark_jobs.lake.catalog import lake, trace_properties
 from spark_jobs.lake.offsets import RUN_ID, CommittedOffsets, watermarks
-from spark_jobs.settings import PROJECT, Limits, Settings
+from spark_jobs.lake.tables import PUBLICATIONS
+from spark_jobs.mart_build.definitions import Definitions, model_limits
+from spark_jobs.settings import Limits, Settings
 
-DBT_PROJECT = PROJECT / "dbt_project"
-# The limits that the models use; the others belong to the decoder.
-_MODEL_LIMITS = (
-    "grace_seconds",
-    "consume_timeout_seconds",
-    "retry_horizon_seconds",
-    "max_delay_seconds",
-    "expected_group_lookback_days",
-    "backlog_seconds",
-    "offsets_lag_seconds",
-    "max_retry_times",
-)
 CHANGE_SEQ_TO = "trace.change_seq_to"
 WATERMARKS = "trace.watermarks"
 DEFINITIONS = "trace.definitions"
@@ -40,7 +29,7 @@ class Published:
         change_seq_to: the last change_seq of events that was read.
         watermarks: cluster to its watermark, as sortable text. It may be later than that of the last build
             (`jobs.advance_marts`).
-        definitions: digest of the models and limits.
+        definitions: digest of what defines the rows of all tables (`Definitions.digest`).
         publication_id: the publication; it is no input of the marts, so comparisons ignore it.
     """
 
@@ -71,8 +60,9 @@ class Inputs:
         change_seq_to: the last change_seq of events that is read.
         watermarks: cluster to the time up to which its traces are complete, ms.
         limits: the limits of the definitions.
-        definitions: digest of the models and limits.
+        definitions: digest of what defines the rows of all tables.
         change_seq_from: the build reads records after it; None for a full refresh.
+        rebuilt: in a build that is no full refresh, the models all of whose rows are computed, as they have changed.
         kept_from: retention has dropped the records stored before this time; a full refresh keeps their published
             rows. None if nothing was dropped, or nothing is published.
         trace_topics: cluster to the trace topics that are read.
@@ -83,6 +73,7 @@ class Inputs:
     limits: Limits
     definitions: str = ""
     change_seq_from: int | None = None
+    rebuilt: frozenset[str] = frozenset()
     kept_from: datetime | None = None
     trace_topics: dict[str, list[str]] = field(default_factory=dict)
 
@@ -92,31 +83,48 @@ class Inputs:
         events: CommittedOffsets,
         limits: Limits,
         published: Published | None,
-        project: Path = DBT_PROJECT,
+        definitions: Definitions,
+        built: Mapping[str, str] | None = None,
         kept_from: datetime | None = None,
         full_refresh: bool = False,
     ) -> Inputs | None:
         """The inputs for the present state of events; None if nothing was merged yet.
 
-        The build is a full refresh if it is requested, if nothing is published, if models or limits have changed, or if
+        The build is a full refresh if it is requested, if nothing is published, if all models have changed, or if
         a watermark moved back or disappeared: then the state of rows changes that no new record touches.
+
+        Args:
+            events: what was merged.
+            limits: the limits of the definitions.
+            published: the inputs of the published marts.
+            definitions: those of the models.
+            built: table to the digest of what defined its published rows; used only if the definitions have changed.
+            kept_from: the time before which retention has dropped records.
+            full_refresh: compute all rows.
         """
         if not events.change_seq:
             return None
         marks = watermarks(events.positions)
-        definitions = digest(project, limits)
         topics: dict[str, list[str]] = {}
         for cluster, topic in sorted({(queue.cluster, queue.trace_topic) for queue in events.positions}):
             topics.setdefault(cluster, []).append(topic)
-        inputs = cls(events.change_seq, marks, limits, definitions, trace_topics=topics)
+        inputs = cls(events.change_seq, marks, limits, definitions.digest, trace_topics=topics)
         if published is None:
             return inputs
         inputs = replace(inputs, kept_from=kept_from)
-        if full_refresh or published.definitions != definitions:
+        rebuilt: set[str] = set()
+        if published.definitions != definitions.digest:
+            rebuilt = definitions.changed(built or {})
+        if full_refresh or (rebuilt and len(rebuilt) == len(definitions.tables)):
             return inputs
         if any(inputs.marks.get(cluster, "") < mark for cluster, mark in published.watermarks.items()):
             return inputs
-        return replace(inputs, change_seq_from=published.change_seq_to)
+        return replace(inputs, change_seq_from=published.change_seq_to, rebuilt=frozenset(rebuilt))
+
+    @property
+    def of_rebuilt(self) -> Inputs:
+        """The inputs of the second step of a build that computes all rows of some models."""
+        return replace(self, change_seq_from=None, rebuilt=frozenset())
 
     @classmethod
     def over_all(cls, published: Published, limits: Limits) -> Inputs:
@@ -142,7 +150,7 @@ class Inputs:
             "watermarks": self.marks,
             "trace_topics": self.trace_topics,
             "kept_from": str(self.kept_from) if self.kept_from else None,
-            **_model_limits(self.limits),
+            **model_limits(self.limits),
         }
 
     def snapshot_properties(self, publication_id: str, run_id: str) -> dict[str, str]:
@@ -156,19 +164,26 @@ class Inputs:
         }
 
 
-def digest(project: Path, limits: Limits) -> str:
-    """A digest of the files of the dbt project and of the limits: all inputs but records and watermarks."""
-    found = hashlib.sha256(json.dumps(_model_limits(limits)).encode())
-    for file in sorted(project.rglob("*.*")):
-        # `dbt compile` and similar commands write SQL files into target/.
-        written_by_dbt = file.relative_to(project).parts[0] in ("target", "logs", "dbt_packages")
-        if file.suffix in (".sql", ".csv", ".yml") and not written_by_dbt:
-            found.update(f"\0{file.relative_to(project)}\0".encode() + file.read_bytes())
-    return found.hexdigest()[:16]
+def inputs_now(
+    settings: Settings,
+    events: CommittedOffsets,
+    published: Published | None,
+    definitions: Definitions,
+    kept_from: datetime | None = None,
+    full_refresh: bool = False,
+) -> Inputs | None:
+    """`Inputs.of`, with what defined the published rows, which is read without Spark."""
+    built = None
+    if published is not None and published.definitions != definitions.digest:
+        built = _built(settings, published.change_seq_to)
+    return Inputs.of(events, settings.limits, published, definitions, built, kept_from, full_refresh)
 
 
-def _model_limits(limits: Limits) -> dict[str, int]:
-    return {name: getattr(limits, name) for name in _MODEL_LIMITS}
+def _built(settings: Settings, change_seq_to: int) -> dict[str, str]:
+    """Table to the digest of what defined its rows, in the newest publication up to this change_seq."""
+    table = lake(settings).load_table(PUBLICATIONS.name)
+    rows = table.scan(f"change_seq_to == {change_seq_to}").to_arrow().to_pylist()
+    return {row["table_name"]: row["definition"] for row in sorted(rows, key=lambda row: row["created_at"])}
 
 
 def _utc(ms: int) -> str:

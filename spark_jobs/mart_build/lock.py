@@ -1,6 +1,7 @@
 """A lock: one build of the marts at a time on this machine, as builds share `lake.changes` and dbt's target folder.
 
-Under Airflow the pool `lake_marts` does the same; the lock is for jobs that are started by hand or by `dags test`.
+Under Airflow the tasks that write marts have the pool `lake_marts`; `ingest`, which has another pool and may build marts, too,
+and jobs that are started by hand or by `dags test` have only the lock.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from spark_jobs.process.file_lock import LockedError, locked
 
 POLL_SECONDS = 1.0
 MESSAGE_SECONDS = 60.0
+_FILE = "dbt/build.lock"
 
 
 @contextmanager
@@ -30,7 +32,7 @@ def one_build(home: Path, job: str) -> Iterator[None]:
     Raises:
         OSError: the lock file cannot be created.
     """
-    file, printed_at = home / "dbt" / "build.lock", -MESSAGE_SECONDS
+    file, printed_at = home / _FILE, -MESSAGE_SECONDS
     with ExitStack() as stack:
         while True:
             try:
@@ -41,4 +43,15 @@ def one_build(home: Path, job: str) -> Iterator[None]:
                     printed_at = time.monotonic()
                     print(f"{error.holder} builds the marts: waiting for it", file=sys.stderr, flush=True)
                 time.sleep(POLL_SECONDS)
+        yield
+
+
+@contextmanager
+def build_at_once(home: Path, job: str) -> Iterator[None]:
+    """`one_build`, without waiting.
+
+    Raises:
+        LockedError: another job holds the lock.
+    """
+    with locked(home / _FILE, job):
         yield

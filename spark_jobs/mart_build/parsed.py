@@ -15,11 +15,11 @@ from dbt.contracts.graph.manifest import Manifest
 from dbt.parser.manifest import extended_mashumaro_encoder as _write
 from dbt.parser.manifest import extended_mashumuro_decoder as _read
 
-from spark_jobs.mart_build.inputs import Inputs, digest
+from spark_jobs.mart_build import definitions
+from spark_jobs.mart_build.inputs import Inputs
 
 # Their macros are part of the manifest.
 _PACKAGES = ("dbt-core", "dbt-common", "dbt-adapters", "dbt-spark")
-FOLDER = "parsed"  # below the folder for everything that dbt writes
 
 
 def manifest(inputs: Inputs, state: Path, project: Path, command: list[str]) -> Manifest | None:
@@ -33,7 +33,8 @@ def manifest(inputs: Inputs, state: Path, project: Path, command: list[str]) -> 
     """
     kind = f"{inputs.change_seq_from is not None:d}{inputs.kept_from is not None:d}"
     versions = "-".join(version(package) for package in _PACKAGES)
-    file = state / FOLDER / f"{digest(project, inputs.limits)}-{kind}-{versions}.msgpack"
+    files = definitions.digest_of_files(project, inputs.limits)
+    file = state / definitions.FOLDER / f"{files}-{kind}-{versions}.msgpack"
     if not file.exists():
         found = dbtRunner().invoke(command).result
         if not isinstance(found, Manifest):

@@ -7,6 +7,7 @@ later run that finds an unfinished list publishes the rest first (roll forward).
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping
 from datetime import UTC, datetime
 
 from pyiceberg.catalog import Catalog
@@ -25,8 +26,9 @@ def publish(
     branch: str,
     publication_id: str,
     change_seq_to: int,
+    definitions: Mapping[str, str] | None = None,
 ) -> None:
-    """Publish the branch of every table.
+    """Publish the branch of every table; `definitions` are the digests of what defines their rows, by table.
 
     Raises:
         AuditError: the branch of a table is missing, for example because another run dropped it.
@@ -40,7 +42,7 @@ def publish(
         )
     now = datetime.now(UTC)
     rows = [
-        (publication_id, table, branch, head, change_seq_to, now, None)
+        (publication_id, table, branch, head, change_seq_to, now, None, (definitions or {}).get(table))
         for table, head in zip(tables, heads, strict=True)
     ]
     spark.createDataFrame(rows, PUBLICATIONS.schema).coalesce(1).writeTo(PUBLICATIONS.full_name).append()

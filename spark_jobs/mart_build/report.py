@@ -50,11 +50,21 @@ def _marks(inputs: Inputs) -> str:
     return ", ".join(f"{cluster} {at} UTC" for cluster, at in inputs.marks.items())
 
 
+def left(why: str) -> None:
+    """Print that `ingest` does not build the marts."""
+    _console.print(f"the marts are left to trace_marts: {escape(why)}", soft_wrap=True)
+
+
 def reading(inputs: Inputs) -> None:
     what = "all records" if inputs.change_seq_from is None else f"the records after {inputs.change_seq_from}"
     _console.print(
         f"building the marts up to change_seq {inputs.change_seq_to} from {what}; watermarks: {_marks(inputs)}"
     )
+    if inputs.rebuilt:
+        _console.print(
+            f"all rows of {len(inputs.rebuilt)} models are computed, as they have changed: {', '.join(sorted(inputs.rebuilt))}",
+            soft_wrap=True,
+        )
 
 
 def published(built: Build, rows: dict[str, int], seconds: float) -> None:

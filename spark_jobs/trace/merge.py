@@ -27,7 +27,7 @@ from spark_jobs.trace.decode import DECODER_VERSION, decode
 from spark_jobs.trace.layouts import RECORD_SEPARATOR
 
 # An epoch that has ended is merged to its end.
-_END_OF_EPOCH = 2**62
+END_OF_EPOCH = 2**62
 
 
 def pending(raw: Positions, events: Positions) -> list[Range]:
@@ -37,7 +37,7 @@ def pending(raw: Positions, events: Positions) -> list[Range]:
         done = events.get(queue, Position(next=0))
         for epoch in range(done.epoch, position.epoch + 1):
             start = done.next if epoch == done.epoch else 0
-            end = position.next if epoch == position.epoch else _END_OF_EPOCH
+            end = position.next if epoch == position.epoch else END_OF_EPOCH
             if end > start:
                 ranges.append(Range(queue, epoch, start, end))
     return ranges
@@ -154,6 +154,19 @@ def min_records() -> Column:
     return F.when(F.col("body_error").isNull(), pieces).otherwise(1)
 
 
+def chunk() -> Column:
+    """The number of the 64 record indexes that a record's index is one of, for `distinct_in_chunk`."""
+    return F.expr("record_index div 64")
+
+
+def distinct_in_chunk() -> Column:
+    """Aggregate: the number of distinct record indexes of the rows of one `chunk`.
+
+    It needs one row per message and task, where `count(distinct record_index)` would shuffle a row per record.
+    """
+    return F.bit_count(F.bit_or(F.expr("shiftleft(1L, cast(record_index % 64 as int))")))
+
+
 def _audit(spark: SparkSession, messages: DataFrame, branch: str, ranges: list[Range]) -> int:
     """Compare the records on the branch with the separators in the bodies; return the number of records.
 
@@ -163,12 +176,13 @@ def _audit(spark: SparkSession, messages: DataFrame, branch: str, ranges: list[R
     expected = messages.select(min_records().alias("pieces")).agg(
         F.coalesce(F.sum("pieces"), F.lit(0)), F.count_if(F.col("pieces") > 0)
     )
-    of_message = {"records": F.count("*"), "indexes": F.countDistinct("record_index")}
     written = (
         rows_in(publish.on_branch(spark, EVENTS, branch), ranges)
+        .groupBy(*TRACE_MESSAGE_KEY, chunk().alias("chunk"))
+        .agg(F.count("*").alias("records"), distinct_in_chunk().alias("indexes"))
         .groupBy(*TRACE_MESSAGE_KEY)
-        .agg(*[count.alias(name) for name, count in of_message.items()])
-        .agg(*[F.coalesce(F.sum(name), F.lit(0)) for name in of_message], F.count("*"))
+        .agg(F.sum("records").alias("records"), F.sum("indexes").alias("indexes"))
+        .agg(*[F.coalesce(F.sum(name), F.lit(0)) for name in ("records", "indexes")], F.count("*"))
     )
     least, with_records = expected.collect()[0]
     records, indexes, seen = written.collect()[0]

@@ -16,8 +16,9 @@ from spark_jobs.jobs.extract import extract
 from spark_jobs.jobs.merge import merge_all
 from spark_jobs.lake import publish, tables
 from spark_jobs.lake.offsets import read_offsets
+from spark_jobs.mart_build import dbt
 from spark_jobs.mart_build.build import build_and_publish
-from spark_jobs.mart_build.inputs import Inputs
+from spark_jobs.mart_build.inputs import inputs_now
 from spark_jobs.settings import Cluster
 from tests import lakes
 from tests.broker_facts.conftest import World
@@ -69,7 +70,8 @@ def covered(
     move_to_the_bounds_of(hour, spark)
     publish.retry_on_conflict()(extract, spark, world.cluster, world.settings, "run")
     merge_all(spark, world.settings, "run")
-    inputs = Inputs.of(read_offsets(spark, world.settings, tables.EVENTS), world.settings.limits, None)
+    definitions = dbt.definitions(world.settings.limits, world.settings.home / "dbt")
+    inputs = inputs_now(world.settings, read_offsets(spark, world.settings, tables.EVENTS), None, definitions)
     assert inputs is not None
     watermark = (hour + timedelta(hours=2)).replace(tzinfo=UTC)
     inputs = replace(inputs, watermarks={"covered": int(watermark.timestamp() * 1000)})

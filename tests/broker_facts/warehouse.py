@@ -19,8 +19,9 @@ from spark_jobs.jobs.merge import merge_all
 from spark_jobs.lake import publish, tables
 from spark_jobs.lake.offsets import read_offsets
 from spark_jobs.lake.tables import OBSERVATIONS
+from spark_jobs.mart_build import dbt
 from spark_jobs.mart_build.build import build_and_publish
-from spark_jobs.mart_build.inputs import Inputs, Published
+from spark_jobs.mart_build.inputs import Inputs, Published, inputs_now
 from spark_jobs.settings import BrokerFacts, Cluster, Extract, Limits, Settings
 from tests.broker_facts.conftest import World
 
@@ -56,7 +57,8 @@ class Warehouse:
             assert not done.failures
         merge_all(self.spark, self.settings, "run")
         offsets = read_offsets(self.spark, self.settings, tables.EVENTS)
-        inputs = Inputs.of(offsets, self.settings.limits, Published.of(self.settings))
+        definitions = dbt.definitions(self.settings.limits, self.settings.home / "dbt")
+        inputs = inputs_now(self.settings, offsets, Published.of(self.settings), definitions)
         assert inputs is not None
         if as_of:
             inputs = replace(

@@ -56,6 +56,16 @@ def test_an_alert_identity_contains_no_run_and_no_time():
     assert (alert.severity, alert.route, alert.kind) == ("warning", "messaging", "messaging")
 
 
+def test_new_messages_that_are_whole_end_no_failure_of_earlier_ones():
+    """A check of new messages only opens alerts; a check of all recent ones resolves them."""
+    alerts = advance([], [found(("a", False))], SETTINGS, minute(0))
+    new = replace(found(("a", True), ("b", False), complete=False), partial=True)
+    alerts = advance(alerts, [new], SETTINGS, minute(1))
+    assert states(alerts) == [("a", "open", None), ("b", "open", None)]
+    alerts = advance(alerts, [found(("a", True))], SETTINGS, minute(2))
+    assert states(alerts) == [("a", "resolved", "passed"), ("b", "resolved", "retired")]
+
+
 def test_an_alert_is_resolved_when_the_entity_passes_or_is_retired():
     alerts = advance([], [found(("a", False), ("b", False), ("c", False))], SETTINGS, minute(0))
     alerts = advance(alerts, [found(("a", True), ("c", None))], SETTINGS, minute(5))

@@ -11,9 +11,10 @@ from pyspark.sql import SparkSession
 
 from spark_jobs.lake import tables
 from spark_jobs.lake.offsets import read_offsets
+from spark_jobs.mart_build import dbt
 from spark_jobs.mart_build.build import build_and_publish
 from spark_jobs.mart_build.dbt import Build
-from spark_jobs.mart_build.inputs import Inputs
+from spark_jobs.mart_build.inputs import Inputs, inputs_now
 from spark_jobs.serving import files
 from spark_jobs.settings import Settings
 from tests import lakes
@@ -42,8 +43,9 @@ def story(empty_lake: SparkSession) -> SparkSession:
 
 
 @pytest.fixture(scope="package")
-def inputs(story: SparkSession, settings: Settings) -> Inputs:
-    return Inputs.of(read_offsets(story, settings, tables.EVENTS), settings.limits, published=None)
+def inputs(story: SparkSession, settings: Settings, state: Path) -> Inputs:
+    definitions = dbt.definitions(settings.limits, state)
+    return inputs_now(settings, read_offsets(story, settings, tables.EVENTS), None, definitions)
 
 
 @pytest.fixture(scope="package")

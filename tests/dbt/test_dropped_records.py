@@ -15,7 +15,7 @@ from spark_jobs.erasure.rules import Kind, Rule, digest
 from spark_jobs.lake import tables
 from spark_jobs.mart_build import branches, dbt
 from spark_jobs.mart_build.build import recover
-from spark_jobs.mart_build.inputs import DBT_PROJECT
+from spark_jobs.mart_build.definitions import DBT_PROJECT
 from tests import lakes
 from tests.dbt.events import NOON, at
 from tests.dbt.story import DAY, HOUR

@@ -8,7 +8,7 @@ from datetime import date
 import pytest
 from pyspark.sql import Row
 
-from spark_jobs.mart_build.inputs import DBT_PROJECT
+from spark_jobs.mart_build.definitions import DBT_PROJECT
 from tests.dbt.events import at
 from tests.dbt.percentiles import PER_MILLE, assert_percentiles
 from tests.dbt.story import HOUR, costs, drawn

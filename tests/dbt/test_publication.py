@@ -20,7 +20,8 @@ from spark_jobs.lake import identity
 from spark_jobs.lake.publish import fast_forward
 from spark_jobs.mart_build import branches, dbt, parsed, publication, views
 from spark_jobs.mart_build.build import build_and_publish, recover, row_counts
-from spark_jobs.mart_build.inputs import CHANGE_SEQ_TO, DBT_PROJECT, WATERMARKS, Inputs
+from spark_jobs.mart_build.definitions import DBT_PROJECT, FOLDER
+from spark_jobs.mart_build.inputs import CHANGE_SEQ_TO, WATERMARKS, Inputs
 from tests import lakes
 
 STARTED = time.time()
@@ -84,11 +85,11 @@ def test_the_project_is_parsed_once_for_each_kind_of_run(inputs, tmp_path):
     shutil.copytree(DBT_PROJECT, project, ignore=shutil.ignore_patterns("target", "logs"))
     full, later = replace(inputs, change_seq_to=7), replace(inputs, change_seq_from=1)
     assert names(inputs, project) == names(full, project) == names(later, project)
-    kept = {file: file.read_bytes() for file in (tmp_path / parsed.FOLDER).iterdir()}
+    kept = {file: file.read_bytes() for file in (tmp_path / FOLDER).iterdir()}
     assert len(kept) == 2
     (project / "models" / "marts" / "added.sql").write_text("select 1 as one")
     assert "added" in names(inputs, project)
-    assert not kept.keys() & {*(tmp_path / parsed.FOLDER).iterdir()}
+    assert not kept.keys() & {*(tmp_path / FOLDER).iterdir()}
 
 
 def test_dbt_unit_tests(marts, inputs, state):

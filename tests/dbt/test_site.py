@@ -5,7 +5,7 @@ from __future__ import annotations
 import yaml
 
 from docs import site
-from spark_jobs.mart_build.inputs import DBT_PROJECT
+from spark_jobs.mart_build.definitions import DBT_PROJECT
 from spark_jobs.settings import Settings
 
 

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_jobs.mart_build import branches, dbt
-from spark_jobs.mart_build.inputs import DBT_PROJECT
+from spark_jobs.mart_build.definitions import DBT_PROJECT
 
 THREE_DAYS = 259200
 SEED = "slo_objectives"

@@ -20,9 +20,9 @@ from pyspark.sql import Row
 
 from spark_jobs.lake import tables
 from spark_jobs.lake.offsets import Position, Queue, read_offsets
-from spark_jobs.mart_build import branches
+from spark_jobs.mart_build import branches, dbt
 from spark_jobs.mart_build.build import build_and_publish
-from spark_jobs.mart_build.inputs import Inputs, Published
+from spark_jobs.mart_build.inputs import Published, inputs_now
 from tests import lakes
 from tests.dbt.events import Events
 from tests.dbt.story import DAY, record_gap, whole_day
@@ -112,7 +112,8 @@ def contents(catalog) -> dict[str, list[str]]:
 
 def build(spark, catalog, settings, state, **how):
     events = read_offsets(spark, settings, tables.EVENTS)
-    inputs = Inputs.of(events, settings.limits, Published.of(settings), **how)
+    definitions = dbt.definitions(settings.limits, state)
+    inputs = inputs_now(settings, events, Published.of(settings), definitions, **how)
     done = build_and_publish(spark, catalog, inputs, state)
     assert done.passed, (done.error, done.failures)
     return inputs

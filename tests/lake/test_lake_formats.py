@@ -13,8 +13,9 @@ from spark_jobs.jobs import merge
 from spark_jobs.lake import identity, lake_format, tables
 from spark_jobs.lake.catalog import lake
 from spark_jobs.lake.offsets import read_offsets
+from spark_jobs.mart_build import dbt
 from spark_jobs.mart_build.build import build_and_publish
-from spark_jobs.mart_build.inputs import Inputs
+from spark_jobs.mart_build.inputs import inputs_now
 from spark_jobs.settings import Settings
 from tests import lakes
 from tests.lake.formats.archive import restore
@@ -49,7 +50,8 @@ def test_a_lake_of_each_format_is_opened(
     plan.positions.update(read_offsets(empty, settings, tables.RAW).positions)
     write(empty, settings, messages(empty, 0, 10), plan, "after the upgrade")
     assert merge.merge_all(empty, settings, "after the upgrade") == 20
-    inputs = Inputs.of(read_offsets(empty, settings, tables.EVENTS), settings.limits, published=None)
+    definitions = dbt.definitions(settings.limits, settings.home / "dbt")
+    inputs = inputs_now(settings, read_offsets(empty, settings, tables.EVENTS), None, definitions)
     built = build_and_publish(empty, catalog, inputs, tmp_path / "dbt")
     assert built.passed, (built.error, built.failures)
     # Views of an earlier version are tables now, which every engine reads.

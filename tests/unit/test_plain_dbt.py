@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_jobs.mart_build.inputs import DBT_PROJECT
+from spark_jobs.mart_build.definitions import DBT_PROJECT
 
 DBT = Path(sys.executable).with_name("dbt")
 COMPILED = Path("dbt_project", "target", "compiled", "trace_warehouse", "models")

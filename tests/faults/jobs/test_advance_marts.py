@@ -1,8 +1,12 @@
-"""Where a build of the marts would change nothing, no JVM starts: the watermarks that readers see advance by one commit."""
+"""How few JVMs a cycle starts: one for new records, none where a build of the marts would change nothing.
+
+Without a build, the watermarks that readers see advance by one commit.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from datetime import UTC, datetime
 from typing import Any
 
@@ -12,11 +16,12 @@ import pytest
 from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.table import Transaction
 
-from spark_jobs.jobs import advance_marts
+from spark_jobs.jobs import advance_marts, marts
 from spark_jobs.lake import catalog, tables
 from spark_jobs.lake.offsets import committed, watermarks
 from spark_jobs.mart_build import checked, due
 from spark_jobs.mart_build.inputs import WITH_INPUTS, Published
+from spark_jobs.mart_build.lock import one_build
 from spark_jobs.process.exit_codes import WORK
 from spark_jobs.serving import build as serving_build
 from spark_jobs.serving.contents import current_file
@@ -118,7 +123,7 @@ def test_new_records_need_a_build_which_goes_on_from_there(idle: World):
 
 
 def test_a_publication_that_is_not_finished_needs_spark(idle: World):
-    row = ("cut", "marts.fct_sends", "audit_cut", 1, 1, datetime.now(UTC), None)
+    row = ("cut", "marts.fct_sends", "audit_cut", 1, 1, datetime.now(UTC), None, None)
     name = tables.PUBLICATIONS.full_name
     idle.spark.createDataFrame([row], tables.PUBLICATIONS.schema).writeTo(name).append()
     try:
@@ -259,3 +264,56 @@ def test_a_serving_file_that_cannot_be_built_needs_spark_whose_check_reports_it(
     assert idle.marts() == 0
     assert advance_marts.advance(idle.settings, "again")[1] is None
     assert served_mark(idle) == mark(idle)
+
+
+@pytest.fixture
+def unread(built: World) -> World:
+    """New messages are on the broker."""
+    built.write(10)
+    return built
+
+
+def change_seq(world: World) -> int:
+    events = committed(world.settings, tables.EVENTS)
+    assert events is not None
+    return events.change_seq
+
+
+def test_ingest_builds_the_marts_of_the_records_that_it_has_merged(unread: World):
+    before, rows = published(unread), unread.spark.table("lake.marts.fct_sends").count()
+    assert unread.ingest("--marts") == 0
+    assert published(unread).change_seq_to == change_seq(unread) > before.change_seq_to
+    unread.spark.catalog.refreshTable("lake.marts.fct_sends")
+    assert unread.spark.table("lake.marts.fct_sends").count() > rows
+    run = unread.run(JOB, **NO_JAVA)
+    assert run.code == 0, run.output  # they are checked and served: `trace_marts` has nothing to do
+
+
+@pytest.mark.parametrize(
+    ("why", "said"),
+    [
+        ("not asked to", ""),
+        ("many records", "records are new"),
+        ("full refresh", "all rows of marts are to be computed"),
+        ("another build", "`another` (pid"),
+        ("failure", "disk quota exceeded"),
+    ],
+)
+def test_what_ingest_leaves_to_trace_marts(unread: World, why: str, said: str, monkeypatch, capfd):
+    """The records are merged, the marts are unchanged, and the job has not failed."""
+
+    def fails(*_: object, **__: object) -> int:
+        raise OSError("disk quota exceeded")
+
+    if why == "many records":
+        monkeypatch.setattr(marts, "MOST_FEW", 5)
+    if why == "full refresh":
+        monkeypatch.setitem(unread.extra, "TRACE_LIMITS__GRACE_SECONDS", "299")
+    if why == "failure":
+        monkeypatch.setattr(marts, "build", fails)
+    before, merged = published(unread), change_seq(unread)
+    with one_build(unread.settings.home, "another") if why == "another build" else nullcontext():
+        assert unread.ingest(*([] if why == "not asked to" else ["--marts"])) == 0
+    assert said in capfd.readouterr().err
+    assert published(unread) == before
+    assert change_seq(unread) > merged

@@ -22,7 +22,7 @@ from pyspark.sql import SparkSession
 from deploy import child_process
 from sandbox import registration
 from sandbox.broker import Sandbox
-from spark_jobs.jobs import extract, marts, merge, replay
+from spark_jobs.jobs import extract, ingest, marts, merge, replay
 from spark_jobs.lake import catalog
 from spark_jobs.lake.tables import EVENTS, RAW, Table
 from spark_jobs.settings import PROJECT, Cluster, Settings
@@ -160,6 +160,10 @@ class World:
 
     def merge(self, run_id: str = "recovery") -> int:
         return self._here(merge.main, ["--run-id", run_id])
+
+    def ingest(self, *arguments: str, run_id: str = "recovery") -> int:
+        """The job, in this session."""
+        return self._here(ingest.main, [*arguments, "--run-id", run_id])
 
     def marts(self, run_id: str = "recovery") -> int:
         return self._here(marts.main, ["--run-id", run_id])

@@ -1,0 +1,165 @@
+"""Which messages of raw and events the integrity checks compare: new ones, or all that were stored in the last days.
+
+After a merge, and before a publication of the marts, they compare the messages from `Run.compared_from` on: their cost follows
+what is new. Once a day, and while one of these checks has an open alert, they compare all messages that were stored in the last
+`checks.integrity_days`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as F
+
+from spark_jobs.checks.check import Run
+from spark_jobs.lake.catalog import head, lake
+from spark_jobs.lake.offsets import Positions, Queue, Range, read_offsets
+from spark_jobs.lake.ranges import rows_in
+from spark_jobs.lake.tables import INGEST_GAPS, RAW, TRACE_MESSAGE_KEY, Table
+from spark_jobs.trace.merge import END_OF_EPOCH, pending
+
+QUEUE = TRACE_MESSAGE_KEY[:4]
+QUEUE_EPOCH = TRACE_MESSAGE_KEY[:5]
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """The compared messages of an epoch of a queue in raw.
+
+    Attributes:
+        queue: the queue.
+        epoch: its epoch.
+        first: offset of the first message; of new messages, the first offset that was not compared before.
+        last: offset of the last message; `first - 1` if there are none.
+        messages: number of rows.
+        offsets: number of distinct offsets.
+    """
+
+    queue: Queue
+    epoch: int
+    first: int
+    last: int
+    messages: int = 0
+    offsets: int = 0
+
+
+@dataclass(frozen=True)
+class RawOffsets:
+    """What two checks compare: one query of raw.
+
+    Attributes:
+        positions: the committed offsets.
+        epochs: those with messages that are compared, and those that should have some.
+    """
+
+    positions: Positions
+    epochs: list[Epoch]
+
+    @classmethod
+    def of(cls, run: Run) -> RawOffsets:
+        """Query it."""
+        positions, raw = published(run, RAW)
+        new = ranges(run, positions, open_end=True)
+        rows = (
+            messages(raw, run, new)
+            .groupBy(*QUEUE_EPOCH)
+            .agg(
+                F.min("queue_offset").alias("first"),
+                F.max("queue_offset").alias("last"),
+                F.count("*").alias("messages"),
+                F.countDistinct("queue_offset").alias("offsets"),
+            )
+            .collect()
+        )
+        found = [
+            Epoch(queue_of(row), row.epoch, row["first"], row["last"], row.messages, row.offsets)
+            for row in rows
+        ]
+        return cls(positions, found if new is None else _from_the_start(found, new, run))
+
+
+def _from_the_start(found: list[Epoch], new: list[Range], run: Run) -> list[Epoch]:
+    """Epochs that go on where they were compared before start there, also those of which nothing was found."""
+    known = {(each.queue, each.epoch): each for each in found}
+    before = run.compared_from or {}
+    for each in new:
+        key = (each.queue, each.epoch)
+        if each.queue in before and before[each.queue].epoch == each.epoch:
+            known[key] = replace(known.get(key, Epoch(*key, each.start, each.start - 1)), first=each.start)
+    return list(known.values())
+
+
+def gaps(run: Run) -> list[Row]:
+    """The rows of `ops.ingest_gaps`."""
+    rows = lake(run.settings).load_table(INGEST_GAPS.name).scan().to_arrow().to_pylist()
+    return [Row(**row) for row in rows]
+
+
+def published(run: Run, table: Table) -> tuple[Positions, DataFrame]:
+    """The committed offsets and the rows of one snapshot of main, also during concurrent publications."""
+    committed = read_offsets(spark(run), run.settings, table)
+    while committed.head != head(run.settings, table):
+        committed = read_offsets(spark(run), run.settings, table)
+    rows = spark(run).read
+    if committed.head is not None:
+        rows = rows.option("versionAsOf", committed.head)
+    return committed.positions, rows.table(table.full_name)
+
+
+def ranges(run: Run, positions: Positions, open_end: bool = False) -> list[Range] | None:
+    """The offsets of new messages; None if all recent messages are compared.
+
+    Args:
+        run: what was compared before.
+        positions: the committed offsets.
+        open_end: with what is behind the committed offsets, where no message should be.
+    """
+    if run.compared_from is None:
+        return None
+    new = pending(positions, run.compared_from)
+    return [replace(each, end=END_OF_EPOCH) for each in new] if open_end else new
+
+
+def messages(rows: DataFrame, run: Run, new: list[Range] | None) -> DataFrame:
+    """The rows of raw or events that are compared."""
+    return recent(rows, run, first(rows, run)) if new is None else rows_in(rows, new)
+
+
+def first(rows: DataFrame, run: Run) -> DataFrame:
+    """Per epoch of a queue, the first offset stored in the last `integrity_days`."""
+    since = rows.where(f"store_time >= {literal(_since(run))}")
+    return since.groupBy(*QUEUE_EPOCH).agg(F.min("queue_offset").alias("first_recent"))
+
+
+def recent(rows: DataFrame, run: Run, first: DataFrame) -> DataFrame:
+    """Messages from `first` on; messages that could not be parsed have no store time."""
+    return (
+        rows.where(f"store_time >= {literal(_since(run))} or store_time is null")
+        .join(F.broadcast(first), QUEUE_EPOCH, "inner")
+        .where("queue_offset >= first_recent")
+        .drop("first_recent")
+    )
+
+
+def part(run: Run) -> str:
+    """What is compared, for the check's result."""
+    return "new messages" if run.compared_from is not None else f"since {_since(run):%F %T}"
+
+
+def spark(run: Run) -> SparkSession:
+    assert run.spark is not None
+    return run.spark
+
+
+def literal(time: datetime) -> str:
+    return f"timestamp '{time:%Y-%m-%d %H:%M:%S}'"
+
+
+def queue_of(row: Row) -> Queue:
+    return Queue(*(row[name] for name in QUEUE))
+
+
+def _since(run: Run) -> datetime:
+    return run.now - timedelta(days=run.settings.checks.integrity_days)
