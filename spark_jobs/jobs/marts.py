@@ -124,23 +124,28 @@ def build_few(spark: SparkSession, settings: Settings, run_id: str) -> None:
     Otherwise nothing is built, which is printed, and `trace_marts` builds them: it starts as records were merged. A failure is
     printed, too, and met again by `trace_marts`.
     """
-    events = committed(settings, tables.EVENTS)
-    published = Published.of(settings)
-    definitions = dbt.definitions(settings.limits, settings.home / "dbt")
-    inputs = inputs_now(settings, events, published, definitions) if events else None
-    if inputs is None or (published and published.change_seq_to == inputs.change_seq_to):
-        return
-    if inputs.change_seq_from is None or inputs.rebuilt:
-        return report.left("all rows of marts are to be computed")
-    if (records := records_after(settings, inputs.change_seq_from)) > MOST_FEW:
-        return report.left(f"{records:,} records are new")
     try:
+        if why := _left_to_trace_marts(settings):
+            report.left(why)
+            return
         with build_at_once(settings.home, "ingest"):
             build(spark, settings, full_refresh=False, run_id=run_id)
     except LockedError as error:
         report.left(f"{error.holder} builds them")
     except Exception as error:  # of any kind: the records are merged
         report_failure(error)
+
+
+def _left_to_trace_marts(settings: Settings) -> str | None:
+    """Why `build_few` builds nothing; None if it does."""
+    events, published = committed(settings, tables.EVENTS), Published.of(settings)
+    if events is None or events.change_seq == (published.change_seq_to if published else 0):
+        return "no records are new"
+    inputs = inputs_now(settings, events, published, dbt.definitions(settings.limits, settings.home / "dbt"))
+    if inputs is None or inputs.change_seq_from is None or inputs.rebuilt:
+        return "all rows of marts are to be computed"
+    records = records_after(settings, inputs.change_seq_from)
+    return f"{records:,} records are new" if records > MOST_FEW else None
 
 
 def serve_and_check(run: Run, run_id: str) -> None:

@@ -13,7 +13,7 @@ import duckdb
 from deploy.dashboards.assets import Chart, Dataset
 
 Rows = list[dict[str, Any]]
-_GRAINS = {"PT1H": "hour", "PT1M": "minute"}
+_GRAINS = {"PT1H": "hour", "P1D": "day"}
 _EPOCH = datetime(1970, 1, 1)
 
 
