@@ -250,8 +250,8 @@ class Schedules(Section):
     )
     maintenance: str = Field(default="17 3 * * *", description="`trace_maintenance`")
     marts_with_ingest: bool = Field(
-        default=True,
-        description="`trace_ingest` builds the marts of few new records, too, in its Spark application; false where the tasks "
+        default=False,
+        description="`trace_ingest` builds the marts of few new records, too, in its Spark application; not where the tasks "
         "of Airflow run on machines that do not share `TRACE_HOME`",
     )
 
