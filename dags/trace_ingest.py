@@ -2,8 +2,8 @@
 
 **Makes** rows of `lake.broker_facts.*` and `lake.raw.trace_messages` for all clusters side by side, and of
 `lake.events.trace_records`, in one Spark job; and checks raw and events. With `schedules.marts_with_ingest`, the job builds the
-marts of few new records, too, as `trace_marts` does. New records update the Asset `lake.events.trace_records`, which starts `trace_marts`. If nothing is new, no
-Spark job is started: the watermarks advance.
+marts of few new records, too, as `trace_marts` does. New records update the Asset `lake.events.trace_records`, which starts
+`trace_marts`. If nothing is new, no Spark job is started: the watermarks advance.
 
 **Fails** in the task `extracted` of a cluster if a broker or nameserver is unreachable or rejects the credentials, if a topic
 was deleted and recreated, or if a queue cannot be read to its end. The other queues and clusters are read and merged; the
