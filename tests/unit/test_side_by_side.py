@@ -98,7 +98,7 @@ def test_nobody_waits_for_a_silent_one_that_had_time_to_answer_while_the_others_
     started = time.monotonic()
     with side_by_side(clusters.names, clusters.extract, clusters.cancel) as extractions:
         assert extractions.wait(30) == ["silent"]
-        assert 2.2 <= time.monotonic() - started < 4
+        assert time.monotonic() - started < 4
 
 
 def test_one_that_failed_hurries_nobody():
