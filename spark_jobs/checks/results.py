@@ -74,13 +74,16 @@ def rows_of(evaluations: Iterable[Evaluation], settings: Settings, run_id: str, 
 
 
 def added(before: Sequence[dict[str, Any]], new: Rows) -> Rows:
-    """The rows of a day after these results; the newest row of a check and entity goes on if the verdict is the same."""
+    """The rows of a day after these results; the newest row of a check and entity goes on if the verdict is the same.
+
+    A row of an earlier version, which counts no evaluations, does not go on.
+    """
     rows = sorted(before, key=lambda row: row["evaluated_at"])
     newest = {tuple(row[name] for name in _KEY): n for n, row in enumerate(rows)}
     for row in new:
         key = tuple(row[name] for name in _KEY)
         known = rows[newest[key]] if key in newest else None
-        if known is not None and all(known[name] == row[name] for name in _SAME):
+        if known and known.get("evaluations") and all(known[name] == row[name] for name in _SAME):
             rows[newest[key]] = _together(known, row)
         else:
             newest[key] = len(rows)
@@ -94,8 +97,9 @@ def first_evaluated_at(settings: Settings, check: str, entity: str | None) -> da
         table = lake(settings).load_table(CHECK_RESULTS.name)
     except NoSuchTableError:
         return None
-    rows = table.scan(f"check == '{check}'", selected_fields=("entity", "first_evaluated_at")).to_arrow()
-    times = [row["first_evaluated_at"] for row in rows.to_pylist() if row["entity"] == entity]
+    rows = table.scan(f"check == '{check}'").to_arrow().to_pylist()
+    # Rows of an earlier version have the time of their evaluation only.
+    times = [row.get("first_evaluated_at") or row["evaluated_at"] for row in rows if row["entity"] == entity]
     return min(times, default=None)
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass
@@ -18,6 +17,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from spark_jobs.process.text_file import replace_text
 from spark_jobs.settings import PROJECT, Limits
 
 if TYPE_CHECKING:
@@ -122,15 +122,7 @@ class Definitions:
                 node.name,
                 config.materialized,
                 _digest("\0".join(parts)),
-                tuple(
-                    sorted(
-                        {
-                            uid.rpartition(".")[2]
-                            for uid in node.depends_on.nodes
-                            if uid.startswith(("model.", "seed."))
-                        }
-                    )
-                ),
+                tuple(sorted(_read_by(node))),
                 f"{node.schema}.{node.alias}" if config.materialized == "audited_table" else None,
             )
         return cls(found)
@@ -181,20 +173,20 @@ class Definitions:
 
 def needed_for(names: Collection[str], manifest: Manifest) -> set[str]:
     """The models, and those without a published table that they are computed from in the run that the manifest is for."""
-    upstream: dict[str, list[str]] = {}
-    for node in manifest.nodes.values():
-        if node.resource_type == "model":
-            upstream[node.name] = [uid.rpartition(".")[2] for uid in node.depends_on.nodes]
-    for_one_run = {
-        node.name
-        for node in manifest.nodes.values()
-        if node.resource_type == "model" and node.config.materialized in UNPUBLISHED
+    models: dict[str, Any] = {
+        node.name: node for node in manifest.nodes.values() if node.resource_type == "model"
     }
+    for_one_run = {name for name, node in models.items() if node.config.materialized in UNPUBLISHED}
 
     def unpublished(name: str) -> set[str]:
-        return for_one_run.intersection(upstream.get(name, ()))  # a seed reads nothing
+        return _read_by(models[name]) & for_one_run if name in models else set()  # a seed reads nothing
 
     return closure(set(names), unpublished)
+
+
+def _read_by(node: Any) -> set[str]:
+    """The models and seeds that a model reads."""
+    return {uid.rpartition(".")[2] for uid in node.depends_on.nodes if uid.startswith(("model.", "seed."))}
 
 
 def closure(names: set[str], following: Callable[[str], set[str]]) -> set[str]:
@@ -223,11 +215,7 @@ def known(project: Path, limits: Limits, state: Path) -> Definitions | None:
 
 def keep(definitions: Definitions, project: Path, limits: Limits, state: Path) -> None:
     """Keep them for `known`."""
-    file = file_of(project, limits, state)
-    file.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = file.with_suffix(f".{os.getpid()}")
-    unfinished.write_text(definitions.to_json())
-    unfinished.replace(file)
+    replace_text(file_of(project, limits, state), definitions.to_json())
 
 
 def file_of(project: Path, limits: Limits, state: Path) -> Path:

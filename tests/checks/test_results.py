@@ -12,6 +12,7 @@ from spark_jobs.checks.check import Evaluation, Result
 from spark_jobs.checks.registry import BY_NAME
 from spark_jobs.lake.catalog import lake
 from spark_jobs.lake.tables import CHECK_RESULTS
+from spark_jobs.settings import Settings
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 
@@ -90,3 +91,11 @@ def test_writers_at_the_same_time_lose_nothing(ours):
     for thread in threads:
         thread.join()
     assert {row[0]: row[5] for row in saved(ours)} == {"a": 1, "b": 4, "c": 4, "d": 4}
+
+
+def test_a_row_of_an_earlier_version_does_not_go_on():
+    (new,) = results.rows_of([lag(1, True)], Settings(), "run", NOON)
+    later = {"evaluations", "first_evaluated_at", "least_value", "largest_value"}
+    old = {name: value for name, value in new.items() if name not in later}
+    for before in (old, old | dict.fromkeys(later)):
+        assert results.added([before], [new]) == [before, new]
