@@ -83,15 +83,22 @@ class Record:
     def expected(self) -> dict[str, Counter[str]]:
         """Trace topic → record type → expected number of records."""
         found: dict[str, Counter[str]] = {}
-        for event in self.sends:
-            found.setdefault(event["trace_topic"], Counter())["Pub"] += event["traced"]
-        for event in self.consumes:
-            counts = found.setdefault(event["trace_topic"], Counter())
-            counts["SubBefore"] += event["traced"]
-            counts["SubAfter"] += event["traced"]
-        for event in self.transactions:
-            found.setdefault(event["trace_topic"], Counter())["EndTransaction"] += event["traced"]
-        return {topic: +counts for topic, counts in found.items()}
+        for (topic, record_type, _), count in self.expected_of_messages().items():
+            found.setdefault(topic, Counter())[record_type] += count
+        return found
+
+    def expected_of_messages(self) -> Counter[tuple[str, str, str]]:
+        """(Trace topic, record type, message id) → expected number of records."""
+        found: Counter[tuple[str, str, str]] = Counter()
+        for events, record_types in [
+            (self.sends, ["Pub"]),
+            (self.consumes, ["SubBefore", "SubAfter"]),
+            (self.transactions, ["EndTransaction"]),
+        ]:
+            for event in events:
+                for record_type in record_types:
+                    found[event["trace_topic"], record_type, event["msg_id"]] += event["traced"]
+        return +found
 
 
 _RECORD = re.compile(r"(?<![^\x01\x02])(Pub|SubBefore|SubAfter|EndTransaction|Recall)(?=\x01)")
@@ -103,6 +110,13 @@ def record_types(body: str) -> list[str]:
     A record begins with its type, after the end of another record or, as clients before 5.0 write them for CLOUD, of a field.
     """
     return _RECORD.findall(body)
+
+
+def trace_records(body: str) -> list[list[str]]:
+    """The fields of each trace record in a body; the first one is the type."""
+    starts = [found.start() for found in _RECORD.finditer(body)]
+    ends = [*starts[1:], len(body)]
+    return [body[start:end].rstrip("\x02").split("\x01") for start, end in zip(starts, ends, strict=True)]
 
 
 def offsets_from_json(decoded: object) -> Offsets:

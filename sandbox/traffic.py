@@ -25,7 +25,7 @@ from rich.console import Console
 from deploy import child_process
 from sandbox import admin, scenarios
 from sandbox.outstanding import Outstanding
-from sandbox.record import Record, new_run, offsets_from_json, record_types
+from sandbox.record import Record, new_run, offsets_from_json, trace_records
 from sandbox.releases import NEWEST, Release
 from spark_jobs.lake import jars
 from spark_jobs.settings import PROJECT
@@ -38,6 +38,9 @@ FULL_EXTRA_SECONDS = 150.0
 LOG_EVERY_SECONDS = 5.0
 STOP_SECONDS = 3.0
 POLL_SECONDS = 0.2
+
+# Record type → position of the message id in the record.
+MESSAGE_ID = {"Pub": 5, "SubBefore": 5, "SubAfter": 2, "EndTransaction": 5}
 
 
 class TrafficError(RuntimeError):
@@ -188,31 +191,32 @@ def generate(
     after, stored = admin.trace_messages(namesrv, scenarios.TRACE_TOPICS, before)
     (run / "offsets.json").write_text(json.dumps({"before": before, "after": after}, indent=1))
     outstanding.read()
-    if differences := check_trace(outstanding.record.expected(), count_records(stored)):
+    if differences := check_trace(outstanding.record, stored):
         raise TrafficError("the broker's trace differs from what the clients did: " + "; ".join(differences))
     log.info("%s", _sentence(outstanding.record, time.monotonic() - begin))
     return run
 
 
-def count_records(messages: Iterable[dict[str, Any]]) -> dict[str, Counter[str]]:
-    """Trace topic → record type → records in the trace messages.
+def records_of_messages(messages: Iterable[dict[str, Any]]) -> Counter[tuple[str, str, str]]:
+    """(Trace topic, record type, message id) → distinct records in the trace messages.
 
     A client sends a trace message again if the broker's answer is late, and the broker may then store
-    it twice. The copies have the same body and count once.
+    it twice. Equal records count once.
     """
-    counts: dict[str, Counter[str]] = {}
-    for topic, body in {(message["topic"], message["body"]) for message in messages}:
-        counts.setdefault(topic, Counter()).update(record_types(body))
-    return counts
+    distinct = {
+        (message["topic"], *record) for message in messages for record in trace_records(message["body"])
+    }
+    return Counter((topic, fields[0], fields[MESSAGE_ID[fields[0]]]) for topic, *fields in distinct)
 
 
-def check_trace(expected: dict[str, Counter[str]], found: dict[str, Counter[str]]) -> list[str]:
+def check_trace(record: Record, messages: Iterable[dict[str, Any]]) -> list[str]:
     """The differences, in words; empty if each topic has exactly the expected records."""
+    expected, found = record.expected_of_messages(), records_of_messages(messages)
     return [
-        f"{topic} has {found.get(topic, Counter())[kind]} {kind} records, expected {wanted}"
-        for topic in sorted({*expected, *found})
-        for kind in sorted({*expected.get(topic, ()), *found.get(topic, ())})
-        if (wanted := expected.get(topic, Counter())[kind]) != found.get(topic, Counter())[kind]
+        f"{topic} has {found[key]} {record_type} records of message {msg_id}, expected {expected[key]}"
+        for key in sorted({*expected, *found})
+        if found[key] != expected[key]
+        for topic, record_type, msg_id in [key]
     ]
 
 
