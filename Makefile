@@ -183,6 +183,10 @@ reextract: setup ## read messages from the brokers again; FROM=… TO=… (store
 maintain: setup ## apply the maintenance policy: retention, compaction, expiry of snapshots, removal of orphan files [DRY_RUN=1]
 	@$(RUN) spark_jobs.jobs.maintain $${DRY_RUN:+--dry-run}
 
+.PHONY: rebuild
+rebuild: setup ## show which marts have changed models, and how long it takes to compute them again; then do it [DRY_RUN=1]
+	@$(RUN) spark_jobs.jobs.rebuild $${DRY_RUN:+--dry-run}
+
 .PHONY: history-tests
 history-tests: setup ## run the tests of the published marts over all their rows
 	@$(RUN) spark_jobs.jobs.history_tests

@@ -23,6 +23,7 @@ log = logging.getLogger(__name__)
 POOLS = {
     "lake_publish": {"slots": 1, "description": "one writer at a time publishes raw and events"},
     "lake_marts": {"slots": 1, "description": "one build of the marts at a time"},
+    "lake_rebuild": {"slots": 1, "description": "a rebuild of changed models, beside the builds"},
 }
 
 

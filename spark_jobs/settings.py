@@ -249,13 +249,16 @@ class Schedules(Section):
         default="*/15 * * * *", description="`trace_marts`, which also runs when records were ingested"
     )
     maintenance: str = Field(default="17 3 * * *", description="`trace_maintenance`")
+    rebuild: str = Field(
+        default="23 * * * *", description="`trace_rebuild`, which starts Spark only if models have changed"
+    )
     marts_with_ingest: bool = Field(
         default=False,
         description="`trace_ingest` builds the marts of few new records, too, in its Spark application; not where the tasks "
         "of Airflow run on machines that do not share `TRACE_HOME`",
     )
 
-    @field_validator("ingest", "marts", "maintenance")
+    @field_validator("ingest", "marts", "maintenance", "rebuild")
     @classmethod
     def _is_cron(cls, value: str) -> str:
         from croniter import croniter  # imported by Airflow, too; most jobs start without it
@@ -263,6 +266,17 @@ class Schedules(Section):
         if not croniter.is_valid(value):
             raise ValueError("not a cron expression, such as */5 * * * *")
         return value
+
+
+class Rebuild(Section):
+    """How the rows of changed models are computed again."""
+
+    at_once_records: int = Field(
+        default=2_000_000,
+        ge=0,
+        description="with up to so many records in `lake.events.trace_records`, `trace_marts` computes all rows of changed "
+        "models; with more, `trace_rebuild` does, and `trace_marts` goes on with the published ones",
+    )
 
 
 class MaintenanceWindow(Section):
@@ -440,6 +454,7 @@ class Settings(BaseSettings):
     checks: Checks = Checks()
     alerts: Alerts = Field(default_factory=Alerts)
     schedules: Schedules = Schedules()
+    rebuild: Rebuild = Rebuild()
     serving: Serving = Serving()
     lookup: Lookup = Lookup()
     maintenance: tuple[TablePolicy, ...] = Field(

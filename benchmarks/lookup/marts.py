@@ -28,7 +28,7 @@ def refresh(spark: SparkSession, settings: Settings, full_refresh: bool, *option
         *options: of `dbt build`, such as a selection of models.
     """
     catalog = lake(settings)
-    recover(spark, catalog)
+    recover(spark, catalog, settings)
     events = read_offsets(spark, settings, tables.EVENTS)
     inputs = inputs_now(
         settings,
@@ -46,4 +46,4 @@ def refresh(spark: SparkSession, settings: Settings, full_refresh: bool, *option
         done = dbt.dbt("build", inputs, settings.home / "dbt", DBT_PROJECT, *_WITHOUT_TESTS, *options)
     assert done.passed, (done.error, done.failures)
     publication.publish(spark, catalog, done.tables, branch, publication_id, inputs.change_seq_to)
-    recover(spark, catalog)
+    recover(spark, catalog, settings)

@@ -165,15 +165,15 @@
   {{ return(hours) }}
 {% endmacro %}
 
-{# A relation: a table of the models as it is published, before this run. #}
+{# A relation: a table of the models as it is before this run: published, or in a rebuild on the branch that its run starts from. #}
 {% macro published(name) -%}
-  {{ 'intermediate' if name.startswith('int_') else 'marts' }}.{{ name }}.branch_main
+  {{ 'intermediate' if name.startswith('int_') else 'marts' }}.{{ name }}.branch_{{ var('rebuild') or 'main' }}
 {%- endmacro %}
 
 {# The table of a model with the materialization working_table. While dbt parses, this adds the dependency on the model. #}
 {% macro working_table(name) -%}
   {%- if not execute %}{% do ref(name) %}{% endif -%}
-  changes.{{ name }}
+  changes{{ suffix_of_rebuild() }}.{{ name }}
 {%- endmacro %}
 
 {# A relation: the attempts from which deliveries, orphans and messages are computed. #}
@@ -188,7 +188,7 @@
   {% do working_table('int_context_changes') %}
   {% set kinds = {} %}
   {% if can_query() and is_incremental_run() %}
-    {% set found = run_query("select kind, date_format(date_trunc('hour', min(changed_from)), 'yyyy-MM-dd HH:mm:ss') from changes.int_context_changes group by kind") %}
+    {% set found = run_query("select kind, date_format(date_trunc('hour', min(changed_from)), 'yyyy-MM-dd HH:mm:ss') from " ~ working_table('int_context_changes') ~ " group by kind") %}
     {% for row in found.rows %}{% do kinds.update({row[0]: row[1]}) %}{% endfor %}
   {% endif %}
   {{ return(kinds) }}

@@ -22,9 +22,9 @@ from spark_jobs.lake.offsets import (
     watermarks,
 )
 from spark_jobs.lake.tables import EVENTS, RAW
-from spark_jobs.mart_build import due
-from spark_jobs.mart_build.definitions import DBT_PROJECT, known
-from spark_jobs.mart_build.inputs import WATERMARKS, WITH_INPUTS, Published, inputs_now
+from spark_jobs.mart_build import due, projects
+from spark_jobs.mart_build.definitions import known_in
+from spark_jobs.mart_build.inputs import WATERMARKS, WITH_INPUTS, Published
 
 _silent = partial(check, kind="freshness", stage="watchdog", unit="minutes")
 _stale = partial(_silent, entity="cluster")
@@ -85,8 +85,8 @@ def marts_silent(run: Run) -> Iterator[Measured]:
         yield silence
         return
     published, merged = Published.of(run.settings), _merged(run)
-    definitions = known(DBT_PROJECT, run.settings.limits, run.settings.home / "dbt")
-    inputs = inputs_now(run.settings, merged, published, definitions) if definitions else None
+    plan = projects.plan(run.settings, merged, published, known_in(run.settings.home / "dbt"))
+    inputs = plan.inputs if plan else None
     if not merged.change_seq and silence.verdict == "never":
         yield replace(silence, verdict="pass", detail="nothing was merged yet")
     elif not merged.change_seq:

@@ -17,9 +17,9 @@ from spark_jobs.lake.catalog import lake
 from spark_jobs.lake.offsets import committed
 from spark_jobs.lake.tables import EVENTS, missing
 from spark_jobs.lake.without_rows import commit
-from spark_jobs.mart_build import checked, due, report
-from spark_jobs.mart_build.definitions import DBT_PROJECT, known
-from spark_jobs.mart_build.inputs import WITH_INPUTS, Inputs, Published, inputs_now
+from spark_jobs.mart_build import checked, due, projects, report
+from spark_jobs.mart_build.definitions import known_in
+from spark_jobs.mart_build.inputs import WITH_INPUTS, Inputs, Published
 from spark_jobs.mart_build.lock import one_build
 from spark_jobs.process.exit_codes import WORK
 from spark_jobs.settings import Settings
@@ -32,10 +32,12 @@ def advance(settings: Settings, run_id: str) -> tuple[Inputs | None, str | None]
     """
     head = _head(settings)
     published, events = Published.of(settings), committed(settings, EVENTS)
-    definitions = known(DBT_PROJECT, settings.limits, settings.home / "dbt")
-    if definitions is None:
+    if events is None:
+        return None, "no records are in lake.events.trace_records yet"
+    plan = projects.plan(settings, events, published, known_in(settings.home / "dbt"))
+    if plan is None:
         return None, "files of dbt_project or limits have changed"
-    inputs = inputs_now(settings, events, published, definitions) if events else None
+    inputs = plan.inputs
     if inputs is None:
         return None, "no records are in lake.events.trace_records yet"
     if added := missing(lake(settings)):

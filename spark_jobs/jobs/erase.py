@@ -35,10 +35,10 @@ from spark_jobs.lake.catalog import lake
 from spark_jobs.lake.offsets import read_offsets
 from spark_jobs.lake.session import session
 from spark_jobs.maintenance.retention import dropped_before
-from spark_jobs.mart_build import branches, dbt, report
+from spark_jobs.mart_build import branches, dbt, rebuild_state, report
 from spark_jobs.mart_build.build import build_and_publish, recover
 from spark_jobs.mart_build.inputs import Published, inputs_now
-from spark_jobs.mart_build.lock import one_build
+from spark_jobs.mart_build.lock import no_rebuild, one_build
 from spark_jobs.serving import build as serving
 from spark_jobs.serving import files
 from spark_jobs.settings import Settings
@@ -105,7 +105,7 @@ def rebuild_marts(spark: SparkSession, settings: Settings, rule: Rule) -> bool:
     Rows whose records retention has dropped from events are kept, except those that the rule matches.
     """
     catalog = lake(settings)
-    report.recovered(recover(spark, catalog))
+    report.recovered(recover(spark, catalog, settings))
     inputs = inputs_now(
         settings,
         read_offsets(spark, settings, tables.EVENTS),
@@ -183,7 +183,9 @@ def all_tables(settings: Settings) -> list[str]:
 
 def finish(spark: SparkSession, settings: Settings, rule: Rule, text: str | None, run_id: str) -> bool:
     """After `erase_rule`: erase from the marts and all old snapshots; return whether nothing is left."""
-    with one_build(settings.home, "erase"):
+    rebuild_state.remove(settings.home)
+    with no_rebuild(settings.home, "erase"), one_build(settings.home, "erase"):
+        rebuild_state.remove(settings.home)  # one may have begun meanwhile
         rebuilt = rebuild_marts(spark, settings, rule)
         if rebuilt:
             rebuild_serving_file(settings)

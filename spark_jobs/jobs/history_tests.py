@@ -17,9 +17,8 @@ from spark_jobs.checks.registry import of_stage
 from spark_jobs.jobs.run import job_parser, run_job
 from spark_jobs.lake import tables
 from spark_jobs.lake.session import session
-from spark_jobs.mart_build import dbt, report
+from spark_jobs.mart_build import dbt, projects, report
 from spark_jobs.mart_build.dbt import Build
-from spark_jobs.mart_build.definitions import DBT_PROJECT
 from spark_jobs.mart_build.inputs import Inputs, Published
 from spark_jobs.mart_build.lock import one_build
 from spark_jobs.settings import Settings
@@ -34,17 +33,17 @@ TESTS = (
 
 
 def over_all_rows(spark: SparkSession, settings: Settings, run_id: str) -> Build | None:
-    """Run the tests and save the result (check `history_tests`); None if the next build is a full refresh."""
-    published = Published.of(settings)
-    definitions = dbt.definitions(settings.limits, settings.home / "dbt")
-    if published is None or published.definitions != definitions.digest:
+    """Run the tests and save the result (check `history_tests`); None if the models of the published marts are not known."""
+    published, state = Published.of(settings), settings.home / "dbt"
+    project = projects.of_published(settings, published, dbt.definitions_in(state)) if published else None
+    if published is None or project is None:
         return None
-    inputs = Inputs.over_all(published, settings.limits)
+    inputs = Inputs.over_all(published, project.limits)
     tested = dbt.dbt(
         "test",
         inputs,
-        settings.home / "dbt",
-        DBT_PROJECT,
+        state,
+        project.folder,
         "--select",
         *TESTS,
         "--exclude",

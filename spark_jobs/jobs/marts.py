@@ -21,10 +21,10 @@ from spark_jobs.lake.catalog import lake, rewrites_since
 from spark_jobs.lake.offsets import committed, positions_at, read_offsets, records_after
 from spark_jobs.lake.session import session
 from spark_jobs.maintenance.retention import dropped_before
-from spark_jobs.mart_build import checked, dbt, report
+from spark_jobs.mart_build import checked, dbt, durations, projects, report
 from spark_jobs.mart_build.build import build_and_publish, recover, row_counts
 from spark_jobs.mart_build.dbt import Build
-from spark_jobs.mart_build.inputs import Published, inputs_now
+from spark_jobs.mart_build.inputs import Published
 from spark_jobs.mart_build.lock import build_at_once, one_build
 from spark_jobs.process.file_lock import LockedError
 from spark_jobs.settings import Settings
@@ -80,20 +80,23 @@ def build(spark: SparkSession, settings: Settings, full_refresh: bool, run_id: s
     """Build and publish what is new, or everything with `full_refresh`; return an exit code. The caller holds the lock."""
     started = time.monotonic()
     state, catalog = settings.home / "dbt", lake(settings)
-    report.recovered(recover(spark, catalog))
+    report.recovered(recover(spark, catalog, settings))
     published = Published.of(settings)
     events = read_offsets(spark, settings, tables.EVENTS)
-    inputs = inputs_now(
+    plan = projects.plan(
         settings,
         events,
         published,
-        dbt.definitions(settings.limits, state),
+        dbt.definitions_in(state),
         kept_from=dropped_before(settings, tables.EVENTS.name),
         full_refresh=full_refresh,
     )
-    if inputs is None:
+    if plan is None or plan.inputs is None:
         report.nothing_merged()
         return 0
+    inputs, project = plan.inputs, plan.project.folder
+    if plan.postponed:
+        report.postponed(plan.postponed)
     run = Run(settings, datetime.now(UTC), spark, inputs.watermarks)
     if inputs.adds_nothing_to(published) and not full_refresh:
         report.nothing_new(inputs)
@@ -107,12 +110,15 @@ def build(spark: SparkSession, settings: Settings, full_refresh: bool, run_id: s
     after = None if inputs.rebuilt else inputs.change_seq_from
     with planning.for_records(spark, settings, records_after(settings, after)):
         built = build_and_publish(
-            spark, catalog, inputs, state, run_id=run_id, audit=gate(run, run_id, events.head)
+            spark, catalog, inputs, state, project, run_id, audit=gate(run, run_id, events.head)
         )
     if not built.passed:
         report.refused(built, str(state))
         serve(settings)  # what is published may be that of an earlier run, which was killed
         return 1
+    if inputs.change_seq_from is None:
+        models = {node.name: node.seconds for node in built.nodes if node.kind == "model"}
+        durations.record(state, models, records_after(settings, None))
     report.published(built, row_counts(catalog, built.tables), time.monotonic() - started)
     serve_and_check(replace(run, now=datetime.now(UTC)), run_id)
     return 0
@@ -141,7 +147,8 @@ def _left_to_trace_marts(settings: Settings) -> str | None:
     events, published = committed(settings, tables.EVENTS), Published.of(settings)
     if events is None or events.change_seq == (published.change_seq_to if published else 0):
         return "no records are new"
-    inputs = inputs_now(settings, events, published, dbt.definitions(settings.limits, settings.home / "dbt"))
+    plan = projects.plan(settings, events, published, dbt.definitions_in(settings.home / "dbt"))
+    inputs = plan.inputs if plan else None
     if inputs is None or inputs.change_seq_from is None or inputs.rebuilt:
         return "all rows of marts are to be computed"
     records = records_after(settings, inputs.change_seq_from)

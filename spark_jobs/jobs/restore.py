@@ -37,7 +37,7 @@ def drop_refs(spark: SparkSession, settings: Settings) -> list[str]:
     Those of jobs that ran during the back-up are of no use: these jobs do not run here.
     """
     # A publication of marts that had begun needs its branches.
-    report.recovered(recover(spark, lake(settings)))
+    report.recovered(recover(spark, lake(settings), settings))
     dropped = []
     for table in all_tables(settings):
         for name, ref in lake(settings).load_table(table).metadata.refs.items():

@@ -102,6 +102,45 @@ def drop_branch(spark: SparkSession, table: str, name: str) -> None:
     retry_commit()(drop)
 
 
+def replace_branch(spark: SparkSession, table: str, name: str, snapshot_id: int) -> None:
+    """Move a branch to a snapshot, or create it there; `table` is the full name with the catalog."""
+
+    def replace() -> None:
+        loaded = load(spark, table)
+        changes = loaded.manageSnapshots()
+        known = loaded.refs().containsKey(name)
+        (
+            changes.replaceBranch(name, snapshot_id) if known else changes.createBranch(name, snapshot_id)
+        ).commit()
+
+    retry_commit()(replace)
+
+
+def replace_main(spark: SparkSession, table: str, snapshot_id: int, expected: int) -> None:
+    """Move main to a snapshot that is not based on it, if main is still at the expected snapshot.
+
+    Args:
+        spark: the session.
+        table: the table's full name, with the catalog.
+        snapshot_id: the new head.
+        expected: the head that it replaces.
+
+    Raises:
+        PublishConflictError: main is at another snapshot.
+    """
+
+    def replace() -> None:
+        operations = load(spark, table).operations()
+        base = operations.current()
+        if base.ref("main").snapshotId() != expected:
+            raise PublishConflictError(f"{table}: main is not at {expected}, which was to be replaced")
+        metadata = spark._jvm.org.apache.iceberg.TableMetadata  # type: ignore[union-attr]
+        # It fails if another commit came in between.
+        operations.commit(base, metadata.buildFrom(base).setBranchSnapshot(snapshot_id, "main").build())
+
+    retry_commit()(replace)
+
+
 def load(spark: SparkSession, table: str) -> JavaObject:
     """The table of Iceberg's Java API, by its full name with the catalog.
 

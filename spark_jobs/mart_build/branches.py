@@ -1,11 +1,11 @@
-"""The branch that a build writes to: every audited table gets one of the same name.
+"""The branches that a build or a rebuild writes to: every audited table gets one of the same name.
 
 Spark writes the branches; pyiceberg reads the metadata, without a Spark query.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from pyiceberg.catalog import Catalog
@@ -17,9 +17,11 @@ from spark_jobs.lake import publish
 from spark_jobs.settings import CATALOG
 
 PREFIX = "build_"
-# The namespaces of audited tables, and the one of the tables that exist during one run only.
+PREFIX_OF_REBUILD = "rebuild_"
+# The namespaces of audited tables, and those of what only exists during one run, or one rebuild.
 NAMESPACES = ("intermediate", "marts")
 WORKING_NAMESPACE = "changes"
+NAMESPACES_OF_REBUILD = ("changes_of_rebuild", "staging_of_rebuild")
 _WAP_BRANCH = "spark.wap.branch"
 
 
@@ -54,6 +56,15 @@ def create(spark: SparkSession, catalog: Catalog, tables: list[str], branch: str
             publish.create_branch(spark, f"{CATALOG}.{table}", branch, main)
 
 
+def move(spark: SparkSession, catalog: Catalog, table: str, branch: str, to: str) -> None:
+    """Move a branch to the head of another one; drop it if there is no such branch."""
+    found = heads(catalog, table)
+    if to not in found:
+        publish.drop_branch(spark, f"{CATALOG}.{table}", branch)
+    elif found.get(branch) != found[to]:
+        publish.replace_branch(spark, f"{CATALOG}.{table}", branch, found[to])
+
+
 def is_on_main(catalog: Catalog, table: str, snapshot_id: int) -> bool:
     """Whether the snapshot is main's head or an ancestor of it."""
     metadata = catalog.load_table(table).metadata
@@ -61,11 +72,13 @@ def is_on_main(catalog: Catalog, table: str, snapshot_id: int) -> bool:
     return any(snapshot.snapshot_id == snapshot_id for snapshot in history)
 
 
-def drop_all(spark: SparkSession, catalog: Catalog, tables: list[str]) -> None:
-    """Drop every branch of a build, of this run or of a run that was killed."""
+def drop_all(
+    spark: SparkSession, catalog: Catalog, tables: list[str], prefixes: tuple[str, ...] = (PREFIX,)
+) -> None:
+    """Drop every branch of a build, of this run or of a run that was killed; or those with other prefixes."""
     for table in tables:
         for branch in heads(catalog, table):
-            if branch.startswith(PREFIX):
+            if branch.startswith(prefixes):
                 publish.drop_branch(spark, f"{CATALOG}.{table}", branch)
 
 
@@ -79,6 +92,18 @@ def audited_tables(catalog: Catalog) -> list[str]:
     return [table for namespace in NAMESPACES for table in tables_in(catalog, namespace)]
 
 
-def drop_tables_of_one_run(spark: SparkSession, catalog: Catalog) -> None:
-    for table in tables_in(catalog, WORKING_NAMESPACE):
-        spark.sql(f"drop table if exists {CATALOG}.{table} purge")
+def drop_relations(spark: SparkSession, catalog: Catalog, namespaces: Iterable[str]) -> None:
+    """Drop all tables and views of these namespaces, where they exist."""
+    for namespace in namespaces:
+        if not catalog.namespace_exists(namespace):
+            continue
+        for table in tables_in(catalog, namespace):
+            spark.sql(f"drop table if exists {CATALOG}.{table} purge")
+        for row in spark.sql(f"show views in {CATALOG}.{namespace}").collect():
+            spark.sql(f"drop view if exists {CATALOG}.{namespace}.{row.viewName}")
+
+
+def drop_rebuild(spark: SparkSession, catalog: Catalog) -> None:
+    """Drop all branches, tables and views of a rebuild."""
+    drop_all(spark, catalog, audited_tables(catalog), (PREFIX_OF_REBUILD,))
+    drop_relations(spark, catalog, NAMESPACES_OF_REBUILD)

@@ -10,16 +10,20 @@ from pathlib import Path
 from pyiceberg.catalog import Catalog
 from pyspark.sql import SparkSession
 
-from spark_jobs.mart_build import branches, dbt, publication, views
+from spark_jobs.mart_build import branches, dbt, projects, publication, rebuild_state, views
 from spark_jobs.mart_build.dbt import Build
 from spark_jobs.mart_build.definitions import DBT_PROJECT
-from spark_jobs.mart_build.inputs import Inputs
+from spark_jobs.mart_build.inputs import Inputs, Published
+from spark_jobs.settings import Settings
 
 
-def recover(spark: SparkSession, catalog: Catalog) -> list[str]:
-    """Finish the publications of an earlier run that was killed and drop its branches; return the publication ids."""
+def recover(spark: SparkSession, catalog: Catalog, settings: Settings) -> list[str]:
+    """Finish the publications of an earlier run that was killed and drop its branches; return the publication ids.
+
+    What a rebuild has written is dropped, too, unless it goes on.
+    """
     finished = publication.roll_forward(spark, catalog)
-    _clear(spark, catalog)
+    _clear(spark, catalog, rebuilding=rebuild_state.goes_on(settings.home, Published.of(settings)))
     return finished
 
 
@@ -60,17 +64,21 @@ def build_and_publish(
     if audit is not None:
         built = replace(built, refused=audit(built, branch))
     if built.passed:
-        digests = dbt.definitions(inputs.limits, state, project).tables
+        definitions = dbt.definitions(inputs.limits, state, project)
         publication.publish(
-            spark, catalog, built.tables, branch, publication_id, inputs.change_seq_to, digests
+            spark, catalog, built.tables, branch, publication_id, inputs.change_seq_to, definitions.tables
         )
+        projects.keep(state, project, inputs.limits, definitions.digest)
     _clear(spark, catalog)
     return built
 
 
-def _clear(spark: SparkSession, catalog: Catalog) -> None:
-    branches.drop_all(spark, catalog, branches.audited_tables(catalog))
-    branches.drop_tables_of_one_run(spark, catalog)
+def _clear(spark: SparkSession, catalog: Catalog, rebuilding: bool = True) -> None:
+    prefixes = (branches.PREFIX,) if rebuilding else (branches.PREFIX, branches.PREFIX_OF_REBUILD)
+    branches.drop_all(spark, catalog, branches.audited_tables(catalog), prefixes)
+    branches.drop_relations(spark, catalog, [branches.WORKING_NAMESPACE])
+    if not rebuilding:
+        branches.drop_relations(spark, catalog, branches.NAMESPACES_OF_REBUILD)
 
 
 def row_counts(catalog: Catalog, tables: list[str]) -> dict[str, int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -82,10 +82,10 @@ def dbt(
     """
     started = time.monotonic()
     common, options = _options(inputs, state, project, view_digests or {})
-    manifest = _manifest(inputs, state, project)
-    if only and manifest is not None:
-        args += ("--select", *sorted(needed_for(only, manifest)))
-    result = dbtRunner(manifest).invoke([*common, "--populate-cache", command, *options, *args])
+    parsed_before = manifest(inputs, state, project)
+    if only and parsed_before is not None:
+        args += ("--select", *sorted(needed_for(only, parsed_before)))
+    result = dbtRunner(parsed_before).invoke([*common, "--populate-cache", command, *options, *args])
     # dbt reports both as failures of its nodes.
     interrupts.raise_if_requested()
     jvm.raise_if_died()
@@ -118,9 +118,15 @@ def _options(
     )
 
 
-def _manifest(inputs: Inputs, state: Path, project: Path) -> Manifest | None:
+def manifest(inputs: Inputs, state: Path, project: Path = DBT_PROJECT) -> Manifest | None:
+    """The parsed project for this kind of run; None if dbt cannot parse it."""
     common, options = _options(inputs, state, project, {})
     return parsed.manifest(inputs, state, project, [*common, "--no-partial-parse", "parse", *options])
+
+
+def definitions_in(state: Path) -> Callable[[Path, Limits], Definitions]:
+    """`definitions`, as `projects` needs them."""
+    return lambda project, limits: definitions(limits, state, project)
 
 
 def definitions(limits: Limits, state: Path, project: Path = DBT_PROJECT) -> Definitions:
@@ -131,10 +137,10 @@ def definitions(limits: Limits, state: Path, project: Path = DBT_PROJECT) -> Def
     """
     found = known(project, limits, state)
     if found is None:
-        manifest = _manifest(Inputs(0, {}, limits), state, project)
-        if manifest is None:
+        read = manifest(Inputs(0, {}, limits), state, project)
+        if read is None:
             raise RuntimeError(f"dbt cannot parse {project}: see {state / 'logs' / 'dbt.log'}")
-        found = Definitions.of(manifest, limits)
+        found = Definitions.of(read, limits)
         keep(found, project, limits, state)
     return found
 

@@ -14,6 +14,7 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
+from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -184,6 +185,13 @@ def needed_for(names: Collection[str], manifest: Manifest) -> set[str]:
     return closure(set(names), unpublished)
 
 
+def in_order(names: Collection[str], manifest: Manifest) -> list[str]:
+    """The models among these, each after those that it is computed from."""
+    models = {node.name: node for node in manifest.nodes.values() if node.resource_type == "model"}
+    graph = {name: _read_by(node) for name, node in models.items()}
+    return [name for name in TopologicalSorter(graph).static_order() if name in models and name in names]
+
+
 def _read_by(node: Any) -> set[str]:
     """The models and seeds that a model reads."""
     return {uid.rpartition(".")[2] for uid in node.depends_on.nodes if uid.startswith(("model.", "seed."))}
@@ -213,6 +221,11 @@ def known(project: Path, limits: Limits, state: Path) -> Definitions | None:
         return None
 
 
+def known_in(state: Path) -> Callable[[Path, Limits], Definitions | None]:
+    """`known`, as `projects` needs it."""
+    return lambda project, limits: known(project, limits, state)
+
+
 def keep(definitions: Definitions, project: Path, limits: Limits, state: Path) -> None:
     """Keep them for `known`."""
     replace_text(file_of(project, limits, state), definitions.to_json())
@@ -225,12 +238,21 @@ def file_of(project: Path, limits: Limits, state: Path) -> Path:
 def digest_of_files(project: Path, limits: Limits) -> str:
     """A digest of the files of the dbt project, with all that does not define rows, and of the limits."""
     found = hashlib.sha256(json.dumps(model_limits(limits)).encode())
-    for file in sorted(project.rglob("*.*")):
-        # `dbt compile` and similar commands write SQL files into target/.
-        written_by_dbt = file.relative_to(project).parts[0] in ("target", "logs", "dbt_packages")
-        if file.suffix in (".sql", ".csv", ".yml") and not written_by_dbt:
-            found.update(f"\0{file.relative_to(project)}\0".encode() + file.read_bytes())
+    for file in files_of(project):
+        found.update(f"\0{file.relative_to(project)}\0".encode() + file.read_bytes())
     return found.hexdigest()[:16]
+
+
+def files_of(project: Path) -> list[Path]:
+    """The files that dbt reads."""
+    # `dbt compile` and similar commands write SQL files into target/.
+    written_by_dbt = ("target", "logs", "dbt_packages")
+    return [
+        file
+        for file in sorted(project.rglob("*.*"))
+        if file.suffix in (".sql", ".csv", ".yml")
+        and file.relative_to(project).parts[0] not in written_by_dbt
+    ]
 
 
 def model_limits(limits: Limits) -> dict[str, int]:

@@ -66,6 +66,7 @@ class Inputs:
         kept_from: retention has dropped the records stored before this time; a full refresh keeps their published
             rows. None if nothing was dropped, or nothing is published.
         trace_topics: cluster to the trace topics that are read.
+        rebuild: of a run of a rebuild, the branch with the tables before the run; None if that is main.
     """
 
     change_seq_to: int
@@ -76,6 +77,7 @@ class Inputs:
     rebuilt: frozenset[str] = frozenset()
     kept_from: datetime | None = None
     trace_topics: dict[str, list[str]] = field(default_factory=dict)
+    rebuild: str | None = None
 
     @classmethod
     def of(
@@ -105,9 +107,7 @@ class Inputs:
         if not events.change_seq:
             return None
         marks = watermarks(events.positions)
-        topics: dict[str, list[str]] = {}
-        for cluster, topic in sorted({(queue.cluster, queue.trace_topic) for queue in events.positions}):
-            topics.setdefault(cluster, []).append(topic)
+        topics = topics_of(events)
         inputs = cls(events.change_seq, marks, limits, definitions.digest, trace_topics=topics)
         if published is None:
             return inputs
@@ -150,6 +150,7 @@ class Inputs:
             "watermarks": self.marks,
             "trace_topics": self.trace_topics,
             "kept_from": str(self.kept_from) if self.kept_from else None,
+            "rebuild": self.rebuild,
             **model_limits(self.limits),
         }
 
@@ -177,6 +178,19 @@ def inputs_now(
     if published is not None and published.definitions != definitions.digest:
         built = _built(settings, published.change_seq_to)
     return Inputs.of(events, settings.limits, published, definitions, built, kept_from, full_refresh)
+
+
+def topics_of(events: CommittedOffsets) -> dict[str, list[str]]:
+    """Cluster to its trace topics that were merged."""
+    topics: dict[str, list[str]] = {}
+    for cluster, topic in sorted({(queue.cluster, queue.trace_topic) for queue in events.positions}):
+        topics.setdefault(cluster, []).append(topic)
+    return topics
+
+
+def changed_models(settings: Settings, published: Published, definitions: Definitions) -> set[str]:
+    """The models of the audited tables that have changed since they were published, with all that are computed from them."""
+    return definitions.changed(_built(settings, published.change_seq_to))
 
 
 def _built(settings: Settings, change_seq_to: int) -> dict[str, str]:

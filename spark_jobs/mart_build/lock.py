@@ -1,4 +1,6 @@
-"""A lock: one build of the marts at a time on this machine, as builds share `lake.changes` and dbt's target folder.
+"""Locks: one build of the marts at a time on this machine, as builds share `lake.changes` and dbt's target folder; one rebuild.
+
+A rebuild goes on beside builds. For its last step it holds both locks; who needs both acquires that of the rebuilds first.
 
 Under Airflow the tasks that write marts have the pool `lake_marts`; `ingest`, which has another pool and may build marts, too,
 and jobs that are started by hand or by `dags test` have only the lock.
@@ -17,6 +19,7 @@ from spark_jobs.process.file_lock import LockedError, locked
 POLL_SECONDS = 1.0
 MESSAGE_SECONDS = 60.0
 _FILE = "dbt/build.lock"
+_FILE_OF_REBUILD = "dbt/rebuild.lock"
 
 
 @contextmanager
@@ -32,17 +35,7 @@ def one_build(home: Path, job: str) -> Iterator[None]:
     Raises:
         OSError: the lock file cannot be created.
     """
-    file, printed_at = home / _FILE, -MESSAGE_SECONDS
-    with ExitStack() as stack:
-        while True:
-            try:
-                stack.enter_context(locked(file, job))
-                break
-            except LockedError as error:
-                if time.monotonic() - printed_at >= MESSAGE_SECONDS:
-                    printed_at = time.monotonic()
-                    print(f"{error.holder} builds the marts: waiting for it", file=sys.stderr, flush=True)
-                time.sleep(POLL_SECONDS)
+    with _waiting(home / _FILE, job, "builds the marts: waiting for it"):
         yield
 
 
@@ -54,4 +47,38 @@ def build_at_once(home: Path, job: str) -> Iterator[None]:
         LockedError: another job holds the lock.
     """
     with locked(home / _FILE, job):
+        yield
+
+
+@contextmanager
+def one_rebuild(home: Path, job: str) -> Iterator[None]:
+    """Acquire the lock of the rebuilds, without waiting.
+
+    Raises:
+        LockedError: another process rebuilds.
+    """
+    with locked(home / _FILE_OF_REBUILD, job):
+        yield
+
+
+@contextmanager
+def no_rebuild(home: Path, job: str) -> Iterator[None]:
+    """Acquire the lock of the rebuilds; a rebuild that runs and whose state was removed ends after its step."""
+    with _waiting(home / _FILE_OF_REBUILD, job, "rebuilds the marts: waiting for the end of its step"):
+        yield
+
+
+@contextmanager
+def _waiting(file: Path, job: str, doing: str) -> Iterator[None]:
+    printed_at = -MESSAGE_SECONDS
+    with ExitStack() as stack:
+        while True:
+            try:
+                stack.enter_context(locked(file, job))
+                break
+            except LockedError as error:
+                if time.monotonic() - printed_at >= MESSAGE_SECONDS:
+                    printed_at = time.monotonic()
+                    print(f"{error.holder} {doing}", file=sys.stderr, flush=True)
+                time.sleep(POLL_SECONDS)
         yield

@@ -20,6 +20,7 @@ from spark_jobs.mart_build.inputs import Inputs
 
 # Their macros are part of the manifest.
 _PACKAGES = ("dbt-core", "dbt-common", "dbt-adapters", "dbt-spark")
+_KEPT = 4  # versions of the project, besides the one that is parsed
 
 
 def manifest(inputs: Inputs, state: Path, project: Path, command: list[str]) -> Manifest | None:
@@ -32,6 +33,7 @@ def manifest(inputs: Inputs, state: Path, project: Path, command: list[str]) -> 
         command: dbt's command that parses it.
     """
     kind = f"{inputs.change_seq_from is not None:d}{inputs.kept_from is not None:d}"
+    kind += "-rebuild" if inputs.rebuild else ""  # it has schemas of its own
     versions = "-".join(version(package) for package in _PACKAGES)
     files = definitions.digest_of_files(project, inputs.limits)
     file = state / definitions.FOLDER / f"{files}-{kind}-{versions}.msgpack"
@@ -40,9 +42,7 @@ def manifest(inputs: Inputs, state: Path, project: Path, command: list[str]) -> 
         if not isinstance(found, Manifest):
             return None  # then it says why it cannot
         file.parent.mkdir(parents=True, exist_ok=True)
-        for old in file.parent.iterdir():
-            if old.name.partition("-")[0] != file.name.partition("-")[0]:
-                old.unlink()
+        _remove_old(file.parent)
         unfinished = file.with_suffix(f".{os.getpid()}")
         unfinished.write_bytes(found.to_msgpack(_write))
         unfinished.replace(file)
@@ -54,3 +54,15 @@ def manifest(inputs: Inputs, state: Path, project: Path, command: list[str]) -> 
         return None
     kept.build_flat_graph()  # the variable `graph` of macros
     return kept
+
+
+def _remove_old(folder: Path) -> None:
+    """Remove the files of all versions of the project but the newest ones: the published one may be older than others."""
+    newest: dict[str, float] = {}
+    for file in folder.iterdir():
+        version = file.name.partition("-")[0]
+        newest[version] = max(newest.get(version, 0.0), file.stat().st_mtime)
+    old = sorted(newest, key=lambda version: newest[version])[:-_KEPT]
+    for file in folder.iterdir():
+        if file.name.partition("-")[0] in old:
+            file.unlink()

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pyiceberg.catalog import Catalog
 from pyspark.sql import Row, SparkSession
 
-from spark_jobs.lake.publish import AuditError, PublishConflictError, fast_forward
+from spark_jobs.lake.publish import AuditError, PublishConflictError, fast_forward, replace_main
 from spark_jobs.lake.tables import PUBLICATIONS
 from spark_jobs.mart_build import branches
 from spark_jobs.settings import CATALOG
@@ -27,23 +27,38 @@ def publish(
     publication_id: str,
     change_seq_to: int,
     definitions: Mapping[str, str] | None = None,
+    replaces: bool = False,
 ) -> None:
-    """Publish the branch of every table; `definitions` are the digests of what defines their rows, by table.
+    """Publish the branch of every table.
+
+    Args:
+        spark: the session.
+        catalog: the same catalog through pyiceberg.
+        tables: each `<namespace>.<name>`.
+        branch: of all of them.
+        publication_id: of this publication.
+        change_seq_to: the last change_seq of events that the tables contain.
+        definitions: the digests of what defines their rows, by table.
+        replaces: the branches replace main as it is now, which has moved since they were created; they are not fast-forwarded to.
 
     Raises:
         AuditError: the branch of a table is missing, for example because another run dropped it.
         PublishConflictError: another run published since the branch was created; nothing of this one is on main.
     """
-    heads = [branches.heads(catalog, table).get(branch) for table in tables]
-    if missing := [table for table, head in zip(tables, heads, strict=True) if head is None]:
+    refs = [branches.heads(catalog, table) for table in tables]
+    if missing := [table for table, found in zip(tables, refs, strict=True) if branch not in found]:
         raise AuditError(
             f"{', '.join(missing)}: branch {branch} does not exist; did another run of the marts drop it? "
             "Nothing was published; run the job again, while no other run is active"
         )
     now = datetime.now(UTC)
     rows = [
-        (publication_id, table, branch, head, change_seq_to, now, None, (definitions or {}).get(table))
-        for table, head in zip(tables, heads, strict=True)
+        (
+            *(publication_id, table, branch, found[branch], change_seq_to, now, None),
+            (definitions or {}).get(table),
+            found.get("main") if replaces else None,
+        )
+        for table, found in zip(tables, refs, strict=True)
     ]
     spark.createDataFrame(rows, PUBLICATIONS.schema).coalesce(1).writeTo(PUBLICATIONS.full_name).append()
     _finish(spark, catalog, [Row(*PUBLICATIONS.column_names)(*row) for row in rows])
@@ -95,4 +110,7 @@ def _fast_forward(spark: SparkSession, catalog: Catalog, row: Row) -> None:
         raise PublishConflictError(
             f"{row.table_name}: branch {row.branch} is at {head}, not at {row.snapshot_id}, which was tested"
         )
-    fast_forward(spark, f"{CATALOG}.{row.table_name}", row.branch)
+    if row.replaced_snapshot_id is None:
+        fast_forward(spark, f"{CATALOG}.{row.table_name}", row.branch)
+    else:
+        replace_main(spark, f"{CATALOG}.{row.table_name}", row.snapshot_id, row.replaced_snapshot_id)

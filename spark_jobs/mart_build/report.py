@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -65,6 +66,15 @@ def reading(inputs: Inputs) -> None:
             f"all rows of {len(inputs.rebuilt)} models are computed, as they have changed: {', '.join(sorted(inputs.rebuilt))}",
             soft_wrap=True,
         )
+
+
+def postponed(models: Collection[str]) -> None:
+    """Print that a build goes on with the published models."""
+    _console.print(
+        f"{len(models)} models have changed: the job rebuild (`make rebuild`, trace_rebuild) computes their rows. "
+        "This build goes on with the published models and limits",
+        soft_wrap=True,
+    )
 
 
 def published(built: Build, rows: dict[str, int], seconds: float) -> None:

@@ -5,7 +5,12 @@ import pytest
 from deploy.airflow_environment import airflow_environment
 from spark_jobs.settings import PROJECT, Cluster, Settings
 
-SCHEDULES = {"ingest": "7 * * * *", "marts": "8 * * * *", "maintenance": "9 4 * * *"}
+SCHEDULES = {
+    "ingest": "7 * * * *",
+    "marts": "8 * * * *",
+    "maintenance": "9 4 * * *",
+    "rebuild": "10 * * * *",
+}
 
 
 @pytest.fixture(scope="package")

@@ -16,7 +16,10 @@ from spark_jobs.lake.offsets import Queue
 from tests.checks.world import ms
 from tests.dags.conftest import SCHEDULES
 
-EXPECTED = {"trace_backfill", "trace_ingest", "trace_maintenance", "trace_marts", "trace_watchdog"}
+EXPECTED = {
+    *("trace_backfill", "trace_ingest", "trace_maintenance", "trace_marts", "trace_rebuild"),
+    "trace_watchdog",
+}
 
 
 def test_the_expected_dags_are_there(dags):
@@ -56,6 +59,7 @@ def test_every_task_notifies_of_its_failure_and_success(dags, dag_id):
         ("trace_ingest", 2),
         ("trace_maintenance", 1),
         ("trace_marts", 1),
+        ("trace_rebuild", 2),
         ("trace_watchdog", 0),
     ],
 )
@@ -73,6 +77,7 @@ def test_schedules_are_those_of_the_settings(dags):
         "ingest": dags["trace_ingest"].timetable.expression,
         "marts": dags["trace_marts"].timetable.timetable.expression,
         "maintenance": dags["trace_maintenance"].timetable.expression,
+        "rebuild": dags["trace_rebuild"].timetable.expression,
     } == SCHEDULES
 
 

@@ -24,7 +24,7 @@ WIDE = "lasting"
 
 
 @contextmanager
-def on_a_branch(marts, catalog) -> Iterator[str]:
+def on_a_branch(marts, catalog, settings) -> Iterator[str]:
     """What is written is seen within, and gone after it; yields the branch."""
     branch = f"{branches.PREFIX}dropped"
     branches.create(marts, catalog, branches.audited_tables(catalog), branch)
@@ -32,7 +32,7 @@ def on_a_branch(marts, catalog) -> Iterator[str]:
         with branches.writing_to(marts, branch, {}):
             yield branch
     finally:
-        recover(marts, catalog)
+        recover(marts, catalog, settings)
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def wide_gap(marts):
     marts.sql(f"delete from {tables.INGEST_GAPS.full_name} where run_id = '{WIDE}'")
 
 
-def test_a_context_that_changes_makes_none_of_them_anew(marts, catalog, inputs, state, wide_gap):
+def test_a_context_that_changes_makes_none_of_them_anew(marts, catalog, settings, inputs, state, wide_gap):
     unconsumed = {
         row.msg_id: row.hour
         for row in marts.table("lake.marts.orphaned_messages").where("cluster = 'test'").collect()
@@ -58,7 +58,7 @@ def test_a_context_that_changes_makes_none_of_them_anew(marts, catalog, inputs, 
     def affected(kept_from: datetime | None) -> set[str]:
         """The messages that the next run would compute again."""
         run = replace(inputs, change_seq_from=inputs.change_seq_to, kept_from=kept_from)
-        with on_a_branch(marts, catalog):
+        with on_a_branch(marts, catalog, settings):
             done = dbt.dbt("run", run, state, DBT_PROJECT, "--select", "+int_affected_messages")
             assert done.passed, (done.error, done.failures)
             return {row.message_key for row in marts.table("lake.changes.int_affected_messages").collect()}
@@ -78,11 +78,11 @@ ERASED = [
 ]
 
 
-def test_an_erasure_takes_the_kept_rows_that_name_it_and_no_others(marts, catalog):
+def test_an_erasure_takes_the_kept_rows_that_name_it_and_no_others(marts, catalog, settings):
     """One after the other; nothing is taken by those of another cluster."""
     everywhere = branches.audited_tables(catalog)
     published = rows_of_the_marts(catalog)
-    with on_a_branch(marts, catalog) as branch:
+    with on_a_branch(marts, catalog, settings) as branch:
         marts.sql(
             "update lake.marts.fct_sends set keys = 'order-1 customer-4711' where msg_id = 'second_time'"
         )

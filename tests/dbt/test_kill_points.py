@@ -41,16 +41,16 @@ def seen(spark: SparkSession) -> list[list[int]]:
     return [sorted(row.n for row in spark.table(f"lake.{table}").collect()) for table in TABLES]
 
 
-def test_killed_before_the_tests_have_passed_it_starts_over(lake_with_a_build, catalog):
+def test_killed_before_the_tests_have_passed_it_starts_over(lake_with_a_build, catalog, settings):
     assert seen(lake_with_a_build) == [[1], [1], [1]]
-    assert recover(lake_with_a_build, catalog) == []
+    assert recover(lake_with_a_build, catalog, settings) == []
     assert seen(lake_with_a_build) == [[1], [1], [1]]
     assert [list(branches.heads(catalog, table)) for table in TABLES] == [["main"]] * 3
     assert branches.tables_in(catalog, branches.WORKING_NAMESPACE) == []
 
 
 @pytest.mark.parametrize("moved", [0, 1, 2, 3])
-def test_killed_in_mid_publication_it_rolls_forward(lake_with_a_build, catalog, monkeypatch, moved):
+def test_killed_in_mid_publication_it_rolls_forward(lake_with_a_build, catalog, settings, monkeypatch, moved):
     """With 3 it dies after all tables were published and before the publication is recorded."""
     spark = lake_with_a_build
     left = list(range(moved))
@@ -68,9 +68,9 @@ def test_killed_in_mid_publication_it_rolls_forward(lake_with_a_build, catalog, 
         publication.publish(spark, catalog, TABLES, BRANCH, "of-the-dead", 1)
     monkeypatch.undo()
     assert seen(spark) == [[1, 2]] * moved + [[1]] * (3 - moved)
-    assert recover(spark, catalog) == ["of-the-dead"]
+    assert recover(spark, catalog, settings) == ["of-the-dead"]
     assert seen(spark) == [[1, 2]] * 3
-    assert recover(spark, catalog) == []
+    assert recover(spark, catalog, settings) == []
     assert [list(branches.heads(catalog, table)) for table in TABLES] == [["main"]] * 3
     assert spark.table("lake.ops.publications").where("published_at is null").isEmpty()
 

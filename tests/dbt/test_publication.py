@@ -195,16 +195,16 @@ def test_a_run_killed_between_two_tables_is_rolled_forward(
     assert sorted(r.entity for r in results if r.check == "dbt_tests") == sorted(judged)
     assert {r.entity for r in results if r.check == "row_count_drop"} == set(FACTS)
 
-    assert len(recover(marts, catalog)) == 1
+    assert len(recover(marts, catalog, settings)) == 1
     assert all(mains(catalog)[table] != old_mains[table] for table in old_mains)
     assert only_main_is_left(catalog)
     assert contents(catalog) == before
     assert row_counts(catalog, list(before)) == {table: len(rows) for table, rows in before.items()}
     assert marts.table("lake.ops.publications").where("published_at is null").isEmpty()
-    assert recover(marts, catalog) == []
+    assert recover(marts, catalog, settings) == []
 
 
-def test_a_publication_that_another_one_passed_is_refused(marts, catalog, inputs):
+def test_a_publication_that_another_one_passed_is_refused(marts, catalog, settings, inputs):
     """Two runs from the same main: the second moves nothing, and leaves no list behind."""
     tables = branches.audited_tables(catalog)[:2]
     for branch in ("build_quick", "build_slow"):
@@ -217,7 +217,7 @@ def test_a_publication_that_another_one_passed_is_refused(marts, catalog, inputs
     with pytest.raises(publication.PublishConflictError):
         publication.publish(marts, catalog, tables, "build_slow", "slow", 1)
     assert mains(catalog) == before
-    assert recover(marts, catalog) == []
+    assert recover(marts, catalog, settings) == []
     assert only_main_is_left(catalog)
 
 

@@ -41,7 +41,7 @@
     {% do run_query('alter table ' ~ target_relation ~ ' set tblproperties (' ~ table_properties() ~ ')') %}
   {% endif %}
 
-  {% set columns = columns_of(target_relation) | join(', ') %}
+  {% set columns = columns_of(target_relation) %}
   {% set replaces = config.get('replaces') if replaces_some_rows() else none %}
   {% set replaces = none if replaces == 'day' and not is_incremental_run() else replaces %}
   {% call statement('main') -%}
@@ -59,7 +59,7 @@
     insert into {{ relation }}
   {%- elif replaces == 'message' %}
     insert into {{ relation }} replace where {{ hour_is_in(set) }}
-    select {{ columns }}
+    select {{ columns | join(', ') }}
     from {{ relation }}
     where
       {{ hour_is_in(set) }}
@@ -70,14 +70,17 @@
   {%- elif replaces in ('hour', 'hour_of_records') %}
     {%- set replaced %}({{ day_is_in(set) }}){{ ' and ' ~ is_retained('hour') if replaces == 'hour_of_records' }}{% endset %}
     insert into {{ relation }} replace where {{ replaced }}
-    select {{ columns }}
+    select {{ columns | join(', ') }}
     from {{ relation }}
     where {{ replaced }} and not {{ hour_is_in(set) }}
     union all
   {%- else %}
-    insert overwrite {{ relation }} ({{ columns }})
+    insert overwrite {{ relation }} ({{ columns | join(', ') }})
   {%- endif %}
-    select {{ columns }}
+    select
+      {% for column in columns -%}
+      {{ column if column in model.columns else 'null as ' ~ column }}{{ ', ' if not loop.last }}
+      {%- endfor %}
     from (
       {{ sql }}
     )
@@ -115,7 +118,8 @@
   {{ return(run_query('select * from ' ~ relation ~ ' limit 0').column_names | list) }}
 {% endmacro %}
 
-{# Add the columns that are new in the contract; published rows have NULL there. No column is ever dropped. #}
+{# Add the columns that are new in the contract; published rows have NULL there. No column is ever dropped: new rows have NULL in a
+   column that the contract has no longer, or not yet, while a rebuild adds it. #}
 {% macro add_missing_columns(relation) %}
   {% set existing = columns_of(relation) %}
   {% for column in model.columns.values() if column.name not in existing %}
