@@ -30,6 +30,7 @@ from deploy.preflight import exit_if_wrong_lake
 from deploy.service import START_SECONDS, Service
 from deploy.supervisor import Component, Timeouts
 from spark_jobs.alerts.sinks import sink
+from spark_jobs.driver.client import Client
 from spark_jobs.process.file_lock import Holder
 from spark_jobs.process.home import keep_private
 from spark_jobs.process.text_file import replace_text
@@ -37,6 +38,7 @@ from spark_jobs.settings import Settings, load_settings
 
 UP = "make up"
 DASHBOARDS = "dashboards"
+DRIVER = "driver"
 # `serve` writes its state every second or two; without a write for this time it hangs.
 HUNG_SECONDS = 60.0
 # The size of the state file: it can be overwritten in place on a full disk.
@@ -123,6 +125,10 @@ def serve(settings: Settings, port: int, dashboards: int | None) -> None:
         url, environment, components = airflow_components.components(environment, port)
         health: dict[str, Callable[[], bool | None]] = {}
         more: dict[str, Any] = {}
+        # Executors of a cluster would be held between the jobs; and a query's event names the task of its driver.
+        if settings.driver.enabled and settings.spark.is_local and not settings.lineage.url:
+            components.append(Component(DRIVER, (sys.executable, "-m", "spark_jobs.driver.serve")))
+            health[DRIVER] = lambda: Client(settings.home).answers()
         if dashboards:
             command = (sys.executable, "-m", "deploy.dashboards.service", "--wait", "--port", str(dashboards))
             components.append(Component(DASHBOARDS, command))

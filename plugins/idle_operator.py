@@ -1,4 +1,4 @@
-"""The operators of jobs that start Spark only if they have something to do."""
+"""The operators of jobs that start Spark only if they have something to do, and no driver runs that could do it."""
 
 from __future__ import annotations
 
@@ -6,14 +6,16 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING, Any
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk.exceptions import AirflowException
 
+from spark_jobs.driver.client import Client, DriverEndedError
 from spark_jobs.process.exit_codes import WORK
-from spark_jobs.settings import PROJECT
+from spark_jobs.settings import PROJECT, Settings
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -23,7 +25,7 @@ SECONDS = 600
 
 
 class SparkUnlessIdleOperator(SparkSubmitOperator):
-    """Submit a job in client mode, unless a job without Spark has done what there was to do.
+    """Submit a job in client mode, unless a job without Spark has done what there was to do, or a driver that stays runs the job.
 
     Args:
         idle_job: module of the job without Spark. It gets the arguments and secrets of the job, and ends with 0 or, if the Spark
@@ -31,6 +33,7 @@ class SparkUnlessIdleOperator(SparkSubmitOperator):
     """
 
     _process: subprocess.Popen[str] | None = None
+    _driver: Client | None = None
     _is_killed = False
 
     def __init__(self, *, idle_job: str, **arguments: Any) -> None:
@@ -41,14 +44,32 @@ class SparkUnlessIdleOperator(SparkSubmitOperator):
         is_done = self._is_done_without_spark()
         if self._is_killed:
             raise AirflowException("the task was ended before it submitted the job")
-        if not is_done:
+        if not is_done and not self._is_done_by_driver():
             super().execute(context)
 
     def on_kill(self) -> None:
         self._is_killed = True
         if self._process is not None:
             self._process.kill()
+        if self._driver is not None:
+            self._driver.close()
         super().on_kill()
+
+    def _is_done_by_driver(self) -> bool:
+        """Let the driver that `make up` keeps run the job; False if it does not.
+
+        Raises:
+            AirflowException: the job failed there.
+        """
+        job = f"spark_jobs.jobs.{Path(self.application).stem}"
+        self._driver = Client(Settings().home)
+        try:
+            code = self._driver.run(job, self.application_args or [], self.env_vars or {}, self.log.info)
+        except DriverEndedError as error:
+            raise AirflowException(str(error)) from error
+        if code:
+            raise AirflowException(f"{job} ended with {code}: its output is above")
+        return code == 0
 
     def _is_done_without_spark(self) -> bool:
         self._process = subprocess.Popen(

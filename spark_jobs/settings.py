@@ -268,6 +268,17 @@ class Schedules(Section):
         return value
 
 
+class Driver(Section):
+    """A Spark driver that stays between the runs of `trace_ingest` and `trace_marts`."""
+
+    enabled: bool = Field(
+        default=True,
+        description="`make up` keeps one, if `spark.master` is local and no lineage is sent; its heap, of at most "
+        "`spark.driver_memory`, stays in use between the runs",
+    )
+    most_jobs: int = Field(default=500, ge=1, description="after so many jobs it ends, and is started again")
+
+
 class Rebuild(Section):
     """How the rows of changed models are computed again."""
 
@@ -455,6 +466,7 @@ class Settings(BaseSettings):
     alerts: Alerts = Field(default_factory=Alerts)
     schedules: Schedules = Schedules()
     rebuild: Rebuild = Rebuild()
+    driver: Driver = Driver()
     serving: Serving = Serving()
     lookup: Lookup = Lookup()
     maintenance: tuple[TablePolicy, ...] = Field(

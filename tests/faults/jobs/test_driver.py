@@ -1,0 +1,118 @@
+"""A driver that stays runs the jobs of a cycle; what it refuses, and what ends with it."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import time
+from collections.abc import Iterator
+
+import psutil
+import pytest
+
+from plugins.idle_operator import SparkUnlessIdleOperator
+from plugins.spark_job import spark_job
+from spark_jobs.driver.client import Address, Client, DriverEndedError
+from spark_jobs.lake.tables import EVENTS, RAW
+from tests.faults.jobs.world import SECONDS, Started, World
+
+SERVE, INGEST = "spark_jobs.driver.serve", "spark_jobs.jobs.ingest"
+
+
+@pytest.fixture(scope="module")
+def world(filled, settings, broker, java) -> World:
+    made = World(filled, settings, broker, java, ["driver"])
+    made.make_topics()
+    return made
+
+
+@pytest.fixture
+def driver(world: World) -> Iterator[Started]:
+    started = world.start(SERVE)
+    until = time.monotonic() + SECONDS
+    while not Client(world.settings.home).answers():
+        assert started.process.poll() is None, started.log.read_text()
+        assert time.monotonic() < until, started.log.read_text()
+        time.sleep(0.2)
+    yield started
+    started.process.terminate()
+    started.finished(60)
+    assert Address.read(world.settings.home) is None
+
+
+def run(world: World, *arguments: str, job: str = INGEST, **environment: str) -> tuple[int | None, list[str]]:
+    lines: list[str] = []
+    code = Client(world.settings.home).run(job, arguments, environment, lines.append)
+    return code, lines
+
+
+def test_it_runs_one_job_after_the_other_and_their_output_is_that_of_their_tasks(
+    world: World, driver: Started, monkeypatch, caplog
+):
+    for round_ in range(2):
+        world.write(100)
+        code, lines = run(world, "--run-id", f"round {round_}")
+        assert code == 0, lines
+        assert any("read 100 messages" in line or "100" in line for line in lines)
+    (jvm,) = [each for each in psutil.Process(driver.process.pid).children() if each.name() == "java"]
+    world.write(100)
+    for name, value in world.environment.items():
+        monkeypatch.setenv(name, value)
+    operator = SparkUnlessIdleOperator(
+        task_id="ingest",
+        idle_job="spark_jobs.jobs.advance_ingest",
+        **spark_job("ingest", pool="lake_publish"),
+    )
+    with caplog.at_level("INFO"):
+        assert operator._is_done_by_driver()
+    assert jvm.is_running(), "the same JVM ran all of them"
+    found = world.compare(RAW, EVENTS)
+    assert (found.messages, found.lost, found.doubled, found.wrong) == (300, 0, 0, 0)
+
+
+def test_what_it_refuses_is_left_to_a_driver_of_the_tasks_own(world: World, driver: Started):
+    assert run(world, job="spark_jobs.jobs.erase") == (
+        None,
+        ["the driver does not run it: spark_jobs.jobs.erase is none of its jobs"],
+    )
+    code, lines = run(world, TRACE_SECRET="of an Airflow connection")
+    assert code is None
+    assert lines == ["the driver does not run it: TRACE_SECRET have other values in its environment"]
+    address = Address.read(world.settings.home)
+    assert address is not None
+    assert os.stat(Address.file(world.settings.home)).st_mode & 0o077 == 0
+    with socket.create_connection(("127.0.0.1", address.port)) as stranger:
+        stranger.sendall(json.dumps({"key": "guessed", "job": INGEST}).encode() + b"\n")
+        assert stranger.recv(100) == b"", "no answer"
+
+
+def test_a_task_that_is_ended_ends_the_driver_and_nothing_is_lost(world: World, driver: Started):
+    world.write(2000)
+    client = Client(world.settings.home)
+    children = psutil.Process(driver.process.pid).children(recursive=True)
+    lines: list[str] = []
+
+    def say(line: str) -> None:
+        lines.append(line)
+        if len(lines) == 1:
+            code, refused = run(world)
+            assert (code, refused) == (None, ["the driver does not run it: another job runs in it"])
+            client.close()
+
+    with pytest.raises(DriverEndedError):
+        client.run(INGEST, [], {}, say)
+    assert driver.finished(60).code == 1
+    assert [child for child in psutil.wait_procs(children, 30)[1] if child.is_running()] == []
+    assert run(world)[0] is None, "no driver runs"
+    assert world.ingest() == 0
+    found = world.compare(RAW, EVENTS)
+    assert (found.lost, found.doubled, found.wrong) == (0, 0, 0)
+    Address.file(world.settings.home).unlink()  # it was killed
+
+
+def test_a_job_that_failed_ends_it(world: World, driver: Started):
+    code, lines = run(world, "--cluster", "no such cluster")
+    assert code not in (0, None)
+    assert any("no such cluster" in line for line in lines)
+    assert driver.finished(60).code == 0
