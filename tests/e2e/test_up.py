@@ -452,12 +452,26 @@ def test_up_replaces_a_killed_supervisor_and_ends_its_components(world, airflow)
     assert not before & {each["pid"] for each in components(world).values()}
 
 
+def test_a_driver_that_stays_runs_the_jobs_of_the_tasks(world, airflow):
+    """This `make up` sends no lineage."""
+    until_healthy(world)
+    driver = components(world)["driver"]["pid"]
+    generate(world.sandbox.namesrv, 20, world.traffic)
+    run = airflow.trigger("trace_ingest")
+    assert airflow.wait("trace_ingest", run, RUN_SECONDS) == "success"
+    logs = world.settings.home / "airflow" / "logs" / "dag_id=trace_ingest"
+    texts = [file.read_text() for file in logs.glob("run_id=*/task_id=ingest/*.log")]
+    assert any(f"ingest runs in the driver of `make up`, process {driver}" in text for text in texts)
+    assert components(world)["driver"]["pid"] == driver
+    proof.proof(world.settings, "demo", admin.trace_offsets(world.sandbox.namesrv, TRACE_TOPICS))
+
+
 def test_down_ends_all_processes_of_up_and_no_others(world, airflow):
     state = State(world.settings)
     file = lock_file(world.settings.home)
     bystander = subprocess.Popen(["sleep", "600"], start_new_session=True)
     try:
-        assert len(processes_with(file)) >= 11, "the supervisor, five components and their guard processes"
+        assert len(processes_with(file)) >= 11, "the supervisor, the components and their guard processes"
         assert superset_servers()
         assert make_up(world, "down").returncode == 0
         assert superset_servers() == []
