@@ -262,7 +262,7 @@ move: setup ## move the lake to another TRACE_HOME; TO=folder
 # ---- measure ------------------------------------------------------------------------------------
 
 .PHONY: bench
-bench: bench-extract bench-facts bench-decode bench-merge bench-tick bench-cluster bench-models bench-lookup bench-dashboards ## run all benchmarks
+bench: bench-extract bench-facts bench-decode bench-merge bench-tick bench-cluster bench-models bench-scale bench-lookup bench-dashboards ## run all benchmarks
 
 .PHONY: bench-extract
 bench-extract: setup ## compare our client with the official Java client and the PyPI wheel, on a real broker
@@ -297,6 +297,10 @@ bench-dashboards: .venv/installed .venv-dashboards/installed ## measure all dash
 bench-models: setup ## measure an incremental run of the marts beside 10 M and 1 M records of history, and small ones without generated code; compare percentiles with exact ones
 	@$(RUN) benchmarks.models
 	@$(RUN) benchmarks.models.small
+
+.PHONY: bench-scale
+bench-scale: setup ## measure each stage of a batch of 1 M records in lakes of 1, 5 and 20 M, and the memory of 1 M and 5 M messages a run
+	@$(RUN) benchmarks.scale
 
 .PHONY: bench-lookup
 bench-lookup: setup ## measure the look-up of a message at 20 M and 2 M records and beside mqadmin, and the serving file with a year of hours

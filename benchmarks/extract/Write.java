@@ -1,4 +1,7 @@
+import java.io.BufferedReader;
 import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.util.HashMap;
 import java.util.Random;
 import java.util.concurrent.Semaphore;
@@ -11,11 +14,12 @@ import org.apache.rocketmq.common.message.Message;
 import org.apache.rocketmq.common.message.MessageQueue;
 
 /**
- * Writes one queue with the official client: bodies as its trace dispatcher makes them.
+ * Writes one queue with the official client: bodies as its trace dispatcher makes them, or given ones.
  *
  * <p>Arguments: nameserver, topic, broker, number of messages, records of a short body, records of a long body,
  * and n where every nth body is long. Long ones exceed 4 KB, so that the client compresses them (zlib), as it does by
- * default. Says READY, and at the end "DONE messages bytes", the bytes of the bodies before compression.
+ * default. With a file as an eighth argument its lines are the bodies, and the messages have no keys. Says READY, and at
+ * the end "DONE messages bytes", the bytes of the bodies before compression.
  */
 public final class Write {
     private static final int IN_FLIGHT = 512;
@@ -28,6 +32,7 @@ public final class Write {
         int records = Integer.parseInt(args[4]);
         int longRecords = Integer.parseInt(args[5]);
         int longEvery = Integer.parseInt(args[6]);
+        BufferedReader given = args.length > 7 ? Files.newBufferedReader(Path.of(args[7])) : null;
         DefaultMQProducer producer = new DefaultMQProducer("bench_extract_writer");
         producer.setNamesrvAddr(args[0]);
         producer.setSendMsgTimeout(30_000);
@@ -41,7 +46,9 @@ public final class Write {
         AtomicReference<Throwable> failure = new AtomicReference<>();
         for (int number = 0; number < messages && failure.get() == null; number++) {
             StringBuilder keys = new StringBuilder();
-            byte[] body = body(random, number % longEvery == longEvery - 1 ? longRecords : records, keys);
+            byte[] body = given != null
+                    ? given.readLine().getBytes(StandardCharsets.UTF_8)
+                    : body(random, number % longEvery == longEvery - 1 ? longRecords : records, keys);
             bytes.addAndGet(body.length);
             room.acquire();
             producer.send(new Message(args[1], "", keys.toString(), body), queue, new SendCallback() {

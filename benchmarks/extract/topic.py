@@ -51,8 +51,24 @@ def write(
     Raises:
         ChildFailed: the writer has failed, or takes too long.
     """
+    written, size = _write(namesrv, broker, folder, name, messages)
+    return Topic(namesrv, name, broker, written, size)
+
+
+def write_given(namesrv: str, broker: str, folder: Path, name: str, bodies: Path, messages: int) -> None:
+    """Write the first lines of a file as the bodies of a topic.
+
+    Raises:
+        ChildFailed: the writer has failed, or takes too long.
+    """
+    _write(namesrv, broker, folder, name, messages, str(bodies))
+
+
+def _write(
+    namesrv: str, broker: str, folder: Path, name: str, messages: int, *bodies: str
+) -> tuple[int, int]:
     numbers = map(str, (messages, RECORDS, LONG_RECORDS, LONG_EVERY))
-    command = java_command("Write.java", folder, namesrv, name, broker, *numbers)
+    command = java_command("Write.java", folder, namesrv, name, broker, *numbers, *bodies)
     with Child("writer", command, folder) as writer:
         written, size = map(int, writer.done())
-    return Topic(namesrv, name, broker, written, size)
+    return written, size

@@ -23,14 +23,15 @@ from benchmarks import targets
 from benchmarks.history import CHUNK
 from benchmarks.merge import history
 from benchmarks.merge.history import History
+from benchmarks.merge.plain import append
 from benchmarks.meter import Cost, Meter
-from spark_jobs.lake import publish, tables
+from spark_jobs.lake import tables
 from spark_jobs.lake.offsets import CommittedOffsets
 from spark_jobs.lake.ranges import rows_in
 from spark_jobs.lake.session import session
 from spark_jobs.settings import Settings, load_settings
 from spark_jobs.settings_deployment import Spark
-from spark_jobs.trace.merge import merge, rows_of
+from spark_jobs.trace.merge import merge
 
 ROUNDS = 5
 AT_MOST = {"merge_vs_append": 2.5, "merge_20m_vs_2m": 1.15, "merge_bytes_20m_vs_2m": 1.15}
@@ -66,10 +67,7 @@ def _race(spark: SparkSession, settings: Settings, made: History) -> dict[str, l
         assert found == made.records, found
 
     def appended(snapshot: int) -> None:
-        with publish.branch(spark, tables.EVENTS, "append", snapshot) as branch:
-            messages = rows_in(spark.table(tables.RAW.full_name), made.ranges)
-            publish.append(rows_of(messages, settings.limits, 2), tables.EVENTS, branch, {})
-            publish.fast_forward(spark, tables.EVENTS.full_name, branch)
+        append(spark, rows_in(spark.table(tables.RAW.full_name), made.ranges), settings, snapshot)
 
     contestants: dict[str, tuple[int, Callable[[int], None]]] = {
         INTO_20M: (made.many, merged_into),

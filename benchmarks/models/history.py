@@ -25,7 +25,7 @@ def add_days(spark: SparkSession, settings: Settings, first: int, last: int, cha
         BEHIND: Position(next=0, complete_to=START + end * STEP_MS),
     }
     days = stored(chunks(spark, first, last), CURRENT, START + F.col("queue_offset") * STEP_MS)
-    _append(spark, settings, days, positions, change_seq)
+    append(spark, settings, days, positions, change_seq)
 
 
 def add_batch(spark: SparkSession, settings: Settings, change_seq: int, messages: int = BATCH) -> None:
@@ -42,12 +42,13 @@ def add_batch(spark: SparkSession, settings: Settings, change_seq: int, messages
         CURRENT: Position(next=end + messages - late_messages, complete_to=complete_to),
         BEHIND: Position(next=late_messages, complete_to=complete_to),
     }
-    _append(spark, settings, batch, positions, change_seq)
+    append(spark, settings, batch, positions, change_seq)
 
 
-def _append(
+def append(
     spark: SparkSession, settings: Settings, messages: DataFrame, positions: Positions, change_seq: int
 ) -> None:
+    """Append rows of raw, and their records to events, with these committed offsets: no broker, no merge, no audit."""
     raw = messages.select(*RAW.column_names)
     with commit_with_properties(spark, {OFFSETS: to_json(positions)}):
         raw.writeTo(RAW.full_name).append()

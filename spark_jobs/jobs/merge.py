@@ -14,7 +14,7 @@ from spark_jobs.checks.registry import of_stage
 from spark_jobs.jobs import report
 from spark_jobs.jobs.run import job_parser, run_job
 from spark_jobs.lake import publish, tables
-from spark_jobs.lake.offsets import committed, read_offsets
+from spark_jobs.lake.offsets import CommittedOffsets, committed, read_offsets
 from spark_jobs.lake.session import session
 from spark_jobs.settings import Settings
 from spark_jobs.trace.merge import merge, pending
@@ -35,11 +35,16 @@ def merge_all(spark: SparkSession, settings: Settings, run_id: str) -> int:
 
 
 def merge_and_check(spark: SparkSession, settings: Settings, run_id: str) -> None:
-    """`merge_all`, then the checks of raw and events; the integrity checks compare what was merged."""
+    """`merge_all`, then `check`."""
     started = time.monotonic()
     before = committed(settings, tables.EVENTS)
     records = merge_all(spark, settings, run_id)
     report.merged(records, time.monotonic() - started)
+    check(spark, settings, before, run_id)
+
+
+def check(spark: SparkSession, settings: Settings, before: CommittedOffsets | None, run_id: str) -> None:
+    """The checks of raw and events; the integrity checks compare what was merged since `before`."""
     checks = of_stage(settings, "merge")
     since = run_checks.compared_from(settings, checks, before.positions if before else None)
     run_checks.evaluate_and_notify(
