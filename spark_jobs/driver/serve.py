@@ -109,7 +109,9 @@ class Driver:
     def _job(self, connection: socket.socket, request: Mapping[str, Any]) -> int:
         done = threading.Event()
         threading.Thread(target=_end_if_closed, args=(connection, done), daemon=True).start()
-        _send(connection, {"line": f"{request['job']} runs in the driver of `make up`, process {os.getpid()}"})
+        _send(
+            connection, {"line": f"{request['job']} runs in the driver of `make up`, process {os.getpid()}"}
+        )
         self._output.to = lambda line: _send(connection, {"line": line})
         try:
             main: Callable[[list[str]], int] = importlib.import_module(request["job"]).main
