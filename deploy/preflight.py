@@ -36,10 +36,11 @@ def exit_if_unreadable(settings: Settings) -> None:
         SystemExit: no cluster can be read; the message has the cause, the place and the remedy.
     """
     from spark_jobs.checks.brokers import query
+    from spark_jobs.rocketmq.errors import of_cluster
 
     queried = [cluster for cluster in settings.clusters if not cluster.airflow_conn_id]
     answers = query(settings.model_copy(update={"clusters": queried}), {}, DEADLINE_SECONDS)
-    failures = [f"cluster {name}: {why}" for name, found in answers.items() for why in found.failures]
+    failures = [of_cluster(name, why) for name, found in answers.items() for why in found.failures]
     # The min and max offset of a queue need no permission, its messages do.
     is_readable = any(
         state.stored_at is not None or not state.unread

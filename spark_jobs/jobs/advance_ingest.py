@@ -35,7 +35,7 @@ from spark_jobs.lake.offsets import (
 from spark_jobs.lake.tables import EVENTS, RAW, missing
 from spark_jobs.lake.without_rows import ADVANCED, commit
 from spark_jobs.process.exit_codes import WORK
-from spark_jobs.rocketmq.errors import RocketMQError
+from spark_jobs.rocketmq.errors import RocketMQError, of_cluster
 from spark_jobs.settings import Cluster, Settings
 
 # `ingest` evaluates the checks of raw and events, also of those whose window has passed without a new message.
@@ -82,7 +82,7 @@ def _plans(
             found = planned(cluster, settings, before, settings.extract.max_offsets_per_run)
         # The brokers reject the credentials, or a secret is missing.
         except (RocketMQError, ValueError) as error:
-            failures[cluster.name] = [f"cluster {cluster.name}: {error}"]
+            failures[cluster.name] = [of_cluster(cluster.name, error)]
         else:
             plans[cluster.name] = found
             if found.failures:

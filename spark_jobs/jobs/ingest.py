@@ -25,7 +25,7 @@ from spark_jobs.jobs.merge import merge_and_check
 from spark_jobs.jobs.run import job_parser, run_job
 from spark_jobs.lake import tables
 from spark_jobs.lake.session import session
-from spark_jobs.rocketmq.errors import RocketMQError
+from spark_jobs.rocketmq.errors import RocketMQError, of_cluster
 from spark_jobs.settings import Cluster, Settings
 
 
@@ -51,7 +51,7 @@ def ingest(spark: SparkSession, clusters: list[Cluster], settings: Settings, run
                     break
         # The brokers reject the credentials, or a secret is missing.
         except (RocketMQError, ValueError) as error:
-            running.failures = {cluster.name: f"cluster {cluster.name}: {error}"}
+            running.failures = {cluster.name: of_cluster(cluster.name, error)}
 
     names = [each.name for each in clusters]
     with side_by_side(names, extract, spark.sparkContext.cancelJobGroup) as extractions:

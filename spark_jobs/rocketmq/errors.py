@@ -120,3 +120,9 @@ class QueueLocation:
             self.address and f"at {self.address}",
         ]
         return ", ".join(part for part in parts if part) or "RocketMQ"
+
+
+def of_cluster(cluster: str, error: object) -> str:
+    """An error as text that begins with its cluster; most errors of this module do already."""
+    text = str(error)
+    return text if text.startswith(str(QueueLocation(cluster))) else f"{QueueLocation(cluster)}: {text}"
