@@ -9,6 +9,7 @@ import sys
 import time
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 
 from spark_jobs.alerts import run_checks
 from spark_jobs.checks.check import Run
@@ -51,7 +52,8 @@ def main(argv: list[str] | None = None) -> int:
         spark = session("rebuild", settings)
         tables.ensure(spark)
         try:
-            return rebuild(Rebuild(spark, lake(settings), settings, definitions), args.run_id)
+            kept_from = partial(dropped_before, settings, tables.EVENTS.name)
+            return rebuild(Rebuild(spark, lake(settings), settings, definitions, kept_from), args.run_id)
         except SupersededError as error:
             print(f"failed: {error}", file=sys.stderr, flush=True)
             return 1
@@ -67,7 +69,7 @@ def rebuild(of: Rebuild, run_id: str) -> int:
             of.end()
             rebuild_report.nothing(published is None)
             return 0
-        state = of.begin(published, _kept_from(settings))
+        state = of.begin(published)
     steps = of.steps(state)
     for number, built in enumerate(of.run_steps(state, steps, run_id)):
         if not built.passed:
@@ -75,7 +77,7 @@ def rebuild(of: Rebuild, run_id: str) -> int:
             return 1
         rebuild_report.done(number, steps, built.seconds)
     while records_after(settings, state.change_seq_to) > MOST_AT_THE_END:
-        built, inputs = of.catch_up(state, _kept_from(settings), run_id)
+        built, inputs = of.catch_up(state, run_id)
         if not built.passed:
             report.refused(built, str(of.folder))
             return 1
@@ -97,7 +99,7 @@ def _publish(of: Rebuild, state: RebuildState, run_id: str, started: float) -> i
     compared = run_checks.compared_from(settings, of_stage(settings, "merge"), before)
     events = read_offsets(of.spark, settings, tables.EVENTS)
     with planning.for_records(of.spark, settings, records_after(settings, state.change_seq_to)):
-        built, inputs = of.catch_up(state, _kept_from(settings), run_id)
+        built, inputs = of.catch_up(state, run_id)
     run = Run(settings, datetime.now(UTC), of.spark, inputs.watermarks, compared_from=compared)
     built = replace(built, refused=gate(run, run_id, events.head)(built, state.branch))
     if not built.passed:
@@ -107,10 +109,6 @@ def _publish(of: Rebuild, state: RebuildState, run_id: str, started: float) -> i
     report.published(built, row_counts(of.catalog, built.tables), time.monotonic() - started)
     serve_and_check(replace(run, now=datetime.now(UTC)), run_id)
     return 0
-
-
-def _kept_from(settings: Settings) -> datetime | None:
-    return dropped_before(settings, tables.EVENTS.name)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ done is kept (`rebuild_state`), so that it goes on after `kill -9`.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -54,6 +54,7 @@ class Rebuild:
         catalog: the same catalog through pyiceberg.
         settings: the settings.
         definitions: those of the models.
+        kept_from: the time before which retention has dropped records by now.
         project: the dbt project.
     """
 
@@ -61,6 +62,7 @@ class Rebuild:
     catalog: Catalog
     settings: Settings
     definitions: Definitions
+    kept_from: Callable[[], datetime | None]
     project: Path = DBT_PROJECT
 
     @property
@@ -68,21 +70,17 @@ class Rebuild:
         """Folder for everything that dbt writes."""
         return self.settings.home / "dbt" / "rebuild"
 
-    def begin(self, published: Published, kept_from: datetime | None) -> RebuildState:
+    def begin(self, published: Published) -> RebuildState:
         """Go on with the rebuild that has begun, or begin one. The caller holds the lock of the builds.
 
         It begins anew if models have changed again, if marts with other models were published, or if retention has dropped
         records since, which its next steps could not compute any more.
-
-        Args:
-            published: the inputs of the published marts.
-            kept_from: the time before which retention has dropped records.
         """
         begun = rebuild_state.load(self.settings.home)
-        now = (self.definitions.digest, published.definitions, kept_from)
         if (
             begun is not None
-            and (begun.definitions, begun.replaces, begun.kept_from) == now
+            and (begun.definitions, begun.replaces) == (self.definitions.digest, published.definitions)
+            and self._can_compute(begun)
             and {begun.branch, begun.base} <= branches.heads(self.catalog, WITH_INPUTS).keys()
         ):
             # The hours that a model saved are saved in a session.
@@ -98,7 +96,7 @@ class Rebuild:
             sorted(rebuilt),
             published.change_seq_to,
             published.watermarks,
-            kept_from,
+            self.kept_from(),
         )
         for branch in (found.base, found.branch):
             branches.create(self.spark, self.catalog, branches.audited_tables(self.catalog), branch)
@@ -124,12 +122,17 @@ class Rebuild:
         """Do the steps, and yield the result of each; the last one may have failed.
 
         Raises:
-            SupersededError: the rebuild was ended meanwhile.
+            SupersededError: the rebuild was ended meanwhile, or retention has dropped records.
         """
         inputs = self._inputs(state)
         for step in steps:
             self._raise_if_ended(state)
             built = self._step(state, step, inputs, run_id)
+            if not self._can_compute(state):
+                rebuild_state.remove(self.settings.home)
+                raise SupersededError(
+                    "retention has dropped records during the rebuild: the next one begins anew"
+                )
             if built.passed:
                 state.done += step
                 self._save(state)
@@ -143,13 +146,8 @@ class Rebuild:
             state.done.append(CATCH_UP)
             self._save(state)
 
-    def catch_up(self, state: RebuildState, kept_from: datetime | None, run_id: str) -> tuple[Build, Inputs]:
+    def catch_up(self, state: RebuildState, run_id: str) -> tuple[Build, Inputs]:
         """Take up on the branch what was merged since the base.
-
-        Args:
-            state: of the rebuild.
-            kept_from: the time before which retention has dropped records by now.
-            run_id: written to all snapshots.
 
         Raises:
             SupersededError: the rebuild was ended meanwhile, or an incremental run is not possible.
@@ -160,7 +158,7 @@ class Rebuild:
             self._save(state)
         base = Published(state.change_seq_to, state.watermarks, state.definitions)
         events = read_offsets(self.spark, self.settings, tables.EVENTS)
-        inputs = Inputs.of(events, self.settings.limits, base, self.definitions, kept_from=kept_from)
+        inputs = Inputs.of(events, self.settings.limits, base, self.definitions, kept_from=self.kept_from())
         if inputs is None or inputs.change_seq_from is None:
             rebuild_state.remove(self.settings.home)
             raise SupersededError("a watermark went back during the rebuild: the next one begins anew")
@@ -232,6 +230,10 @@ class Rebuild:
     def _saves_hours(self, state: RebuildState) -> set[str]:
         nodes = self._manifest(state).nodes.values()
         return {node.name for node in nodes if node.resource_type == "model" and node.config.post_hook}
+
+    def _can_compute(self, state: RebuildState) -> bool:
+        """Whether events still has the records that the steps are to read."""
+        return CATCH_UP in state.done or state.kept_from == self.kept_from()
 
     def _move_base(self, state: RebuildState) -> None:
         for table in branches.audited_tables(self.catalog):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -82,10 +83,11 @@ def begun(world: World, kept_from: datetime | None = None) -> tuple[Rebuild, reb
         catalog.lake(settings),
         settings,
         dbt.definitions(settings.limits, settings.home / "dbt"),
+        lambda: kept_from,
     )
     published = Published.of(settings)
     assert published is not None
-    return found, found.begin(published, kept_from)
+    return found, found.begin(published)
 
 
 def test_killed_it_goes_on_and_normal_runs_build_the_published_models_meanwhile(world: World, capfd):
@@ -173,6 +175,9 @@ def test_an_erasure_or_a_retention_ends_it(world: World):
     with pytest.raises(SupersededError, match="ended by another job"):
         next(of.run_steps(state, steps[1:], "test"))
 
+    of, state = begun(world)
+    with pytest.raises(SupersededError, match="retention has dropped records"):
+        next(replace(of, kept_from=lambda: LATER).run_steps(state, of.steps(state), "test"))
     _, state = begun(world)
     assert begun(world, LATER)[1].id != state.id, "its next steps could not compute what was dropped"
 
