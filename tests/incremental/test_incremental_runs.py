@@ -23,6 +23,7 @@ from spark_jobs.lake.offsets import Position, Queue, read_offsets
 from spark_jobs.mart_build import branches, dbt
 from spark_jobs.mart_build.build import build_and_publish
 from spark_jobs.mart_build.inputs import Published, inputs_now
+from spark_jobs.mart_build.rebuild import Rebuild
 from tests import lakes
 from tests.dbt.events import Events
 from tests.dbt.story import DAY, record_gap, whole_day
@@ -254,6 +255,28 @@ def test_the_index_has_every_row_of_the_facts_also_when_retention_has_dropped_re
     assert (
         rows.join(empty_lake.table(f"lake.{INDEX}"), ["identifier_hash", "hour"], "left_anti").collect() == []
     )
+
+
+def test_a_rebuild_keeps_the_rows_of_dropped_records(built, empty_lake, catalog, settings, state):
+    """Its steps compute what the full refresh has computed: a fact, its sums by hour and by day, and what a message became."""
+    published = Published.of(settings)
+    assert published is not None
+    rebuild = Rebuild(
+        empty_lake, catalog, settings, dbt.definitions(settings.limits, state), lambda: KEPT_FROM
+    )
+    begun = rebuild.begin(published)
+    begun.rebuilt = [
+        *("fct_deliveries", "orphaned_messages", "consumer_group_success"),
+        *("consumer_group_success_daily", "int_identifier_hours"),
+    ]
+    for done in rebuild.run_steps(begun, rebuild.steps(begun), "test"):
+        assert done.passed, (done.error, done.failures)
+    for model in begun.rebuilt:
+        table = f"{'intermediate' if model.startswith('int_') else 'marts'}.{model}"
+        heads = branches.heads(catalog, table)
+        assert heads[begun.branch] != heads["main"], table
+        assert lakes.rows(catalog, table, begun.branch) == built.full_refresh[table], table
+    rebuild.end()
 
 
 def inputs_of(history: History) -> Cluster:
