@@ -262,7 +262,7 @@ move: setup ## move the lake to another TRACE_HOME; TO=folder
 # ---- measure ------------------------------------------------------------------------------------
 
 .PHONY: bench
-bench: bench-extract bench-facts bench-decode bench-merge bench-tick bench-cluster bench-models bench-scale bench-lookup bench-dashboards ## run all benchmarks
+bench: bench-extract bench-facts bench-decode bench-merge bench-tick bench-up bench-cluster bench-models bench-scale bench-lookup bench-dashboards ## run all benchmarks
 
 .PHONY: bench-extract
 bench-extract: setup ## compare our client with the official Java client and the PyPI wheel, on a real broker
@@ -284,6 +284,10 @@ bench-merge: setup ## measure decode and merge of a million records into 20 M an
 .PHONY: bench-tick
 bench-tick: setup ## measure a cycle with 1,000 new trace messages beside 10 M records of history, and one without any
 	@$(RUN) benchmarks.tick
+
+.PHONY: bench-up
+bench-up: setup ## measure what `make up` costs without traffic, and how long after a send the published marts have it; 40 minutes
+	@$(RUN) benchmarks.up
 
 .PHONY: bench-cluster
 bench-cluster: setup ## measure two Spark workers beside one, and the freshness of nine clusters beside one that never answers
