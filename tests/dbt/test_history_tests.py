@@ -45,6 +45,15 @@ def test_a_row_that_stands_twice_is_found(marts, settings, doubled):
     assert len(failed) == 2
 
 
-def test_marts_of_other_models_wait_for_the_next_build(marts, settings):
+def test_the_marts_of_other_models_are_tested_with_the_published_ones(marts, settings):
     other = settings.model_copy(update={"limits": settings.limits.model_copy(update={"grace_seconds": 1})})
-    assert history_tests.over_all_rows(marts, other, "other") is None
+    tested = history_tests.over_all_rows(marts, other, "other")
+    assert tested is not None
+    assert tested.passed
+
+    kept = settings.home / "dbt" / "published"
+    aside = kept.rename(kept.with_name("aside"))
+    try:
+        assert history_tests.over_all_rows(marts, other, "unknown") is None
+    finally:
+        aside.rename(kept)
