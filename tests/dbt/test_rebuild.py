@@ -12,7 +12,14 @@ from spark_jobs.lake import tables
 from spark_jobs.lake.offsets import read_offsets
 from spark_jobs.mart_build import branches, dbt, parsed
 from spark_jobs.mart_build.build import build_and_publish
-from spark_jobs.mart_build.definitions import DBT_PROJECT, Definitions, known, needed_for, plain
+from spark_jobs.mart_build.definitions import (
+    DBT_PROJECT,
+    Definitions,
+    digest_of_files,
+    known,
+    needed_for,
+    plain,
+)
 from spark_jobs.mart_build.inputs import Inputs, Published, inputs_now
 from spark_jobs.settings import Limits
 from tests import lakes
@@ -21,7 +28,8 @@ from tests import lakes
 @pytest.fixture(scope="module")
 def kept(inputs: Inputs, built, state: Path) -> bytes:
     """The parsed project."""
-    (file,) = (state / "parsed").glob("*-00-*.msgpack")
+    version = digest_of_files(DBT_PROJECT, inputs.limits)
+    (file,) = (state / "parsed").glob(f"{version}-00-*.msgpack")
     return file.read_bytes()
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from spark_jobs.mart_build import durations, projects
+import os
+
+from spark_jobs.mart_build import durations, parsed, projects
 from spark_jobs.mart_build.definitions import Definitions, Node
 from spark_jobs.mart_build.rebuild_report import _why, _with_working_tables
 from spark_jobs.settings import Limits
@@ -43,6 +45,23 @@ def test_a_publication_keeps_a_copy_of_its_project_and_no_other(tmp_path):
     assert Limits.model_validate_json((kept / "limits.json").read_text()) == limits
     projects.keep(state, kept / "dbt_project", limits, "new")  # a build of the copy itself
     assert (kept / "dbt_project" / "models" / "fact.sql").read_text() == "models/fact.sql"
+
+
+def test_the_parsed_files_of_old_versions_are_removed(tmp_path):
+    for number in range(parsed._KEPT + 2):
+        for kind in ("00-1.msgpack", "10-1.msgpack", "definitions.json"):
+            file = tmp_path / f"version{number}-{kind}"
+            file.touch()
+            os.utime(file, (number, number))
+    os.utime(tmp_path / "version0-definitions.json", (100, 100))  # that of the published marts is read again
+    parsed._remove_old(tmp_path)
+    assert {file.name.partition("-")[0] for file in tmp_path.iterdir()} == {
+        "version0",
+        "version3",
+        "version4",
+        "version5",
+    }
+    assert len([*tmp_path.iterdir()]) == 12
 
 
 def test_why_a_table_is_rebuilt_and_what_that_needs():
