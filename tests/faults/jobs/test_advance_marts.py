@@ -123,7 +123,7 @@ def test_new_records_need_a_build_which_goes_on_from_there(idle: World):
 
 
 def test_a_publication_that_is_not_finished_needs_spark(idle: World):
-    row = ("cut", "marts.fct_sends", "audit_cut", 1, 1, datetime.now(UTC), None, None)
+    row = ("cut", "marts.fct_sends", "audit_cut", 1, 1, datetime.now(UTC), None, None, None)
     name = tables.PUBLICATIONS.full_name
     idle.spark.createDataFrame([row], tables.PUBLICATIONS.schema).writeTo(name).append()
     try:
