@@ -78,6 +78,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 LONGEST = (
     "e2e",
     "faults/jobs",
+    "faults/cycle",
     "dbt",
     "incremental",
     "cluster",
