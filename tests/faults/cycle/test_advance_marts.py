@@ -47,7 +47,7 @@ def built(filled, settings, broker, java) -> World:
 @pytest.fixture
 def idle(built: World) -> World:
     """The watermark of events is ahead of that of the marts, and a build is not due."""
-    for _ in range(4):  # an hour may have passed, or a client of the broker may have come
+    for _ in range(8):  # an hour may have passed, a client of the broker come, or a busy broker not answered
         run = built.run(INGEST, **NO_JAVA)
         assert run.code == 0, run.output
         if reason(built) is None:
