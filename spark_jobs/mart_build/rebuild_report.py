@@ -54,11 +54,14 @@ def planned(
     _console.print(table)
     left = sum(seconds for name, seconds in estimates.items() if name not in done)
     unknown = len(needed - estimates.keys() - done)
-    with_others = len(needed) - len(rebuilt)
+    how_long = f"about {left / 60:.0f} minutes by what each took before"
+    if unknown and not left:
+        how_long = "how long is not known, as all rows of them were not computed here before"
+    elif unknown:
+        how_long += f", without {unknown} of which that is not known"
     _console.print(
-        f"{records:,} records, {len(rebuilt)} tables and {with_others} tables of one run: about {left / 60:.0f} minutes by what "
-        f"each took before{f', without {unknown} of which that is not known' if unknown else ''}; then tests, and what was "
-        "merged meanwhile. Normal runs go on with the published models",
+        f"{records:,} records, {len(rebuilt)} tables and {len(needed) - len(rebuilt)} tables of one run: {how_long}; then tests, "
+        "and what was merged meanwhile. Normal runs go on with the published models, if their project was kept",
         soft_wrap=True,
     )
 
