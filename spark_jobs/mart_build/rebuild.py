@@ -73,8 +73,8 @@ class Rebuild:
     def begin(self, published: Published) -> RebuildState:
         """Go on with the rebuild that has begun, or begin one. The caller holds the lock of the builds.
 
-        It begins anew if models have changed again, if marts with other models were published, or if retention has dropped
-        records since, which its next steps could not compute any more.
+        It starts from the beginning if models have changed again, if marts with other models were published, or if retention
+        has dropped records since, which its next steps could not compute any more.
         """
         begun = rebuild_state.load(self.settings.home)
         if (
@@ -131,7 +131,7 @@ class Rebuild:
             if not self._can_compute(state):
                 rebuild_state.remove(self.settings.home)
                 raise SupersededError(
-                    "retention has dropped records during the rebuild: the next one begins anew"
+                    "retention has dropped records during the rebuild: the next one starts from the beginning"
                 )
             if built.passed:
                 state.done += step
@@ -161,7 +161,9 @@ class Rebuild:
         inputs = Inputs.of(events, self.settings.limits, base, self.definitions, kept_from=self.kept_from())
         if inputs is None or inputs.change_seq_from is None:
             rebuild_state.remove(self.settings.home)
-            raise SupersededError("a watermark went back during the rebuild: the next one begins anew")
+            raise SupersededError(
+                "a watermark went back during the rebuild: the next one starts from the beginning"
+            )
         inputs = replace(inputs, rebuild=state.base)
         for table in branches.audited_tables(self.catalog):
             branches.move(self.spark, self.catalog, table, state.branch, state.base)
