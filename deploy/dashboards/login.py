@@ -8,6 +8,9 @@ if TYPE_CHECKING:  # not among the packages of a deployment
     from playwright.sync_api import Page
 
 
+ATTEMPTS = 3
+
+
 def log_in(page: Page, user: str, password: str) -> None:
     """Fill in the form of the login page; return when the Overview follows.
 
@@ -22,8 +25,26 @@ def log_in(page: Page, user: str, password: str) -> None:
 
 
 def submit(page: Page, user: str, password: str) -> None:
-    """Fill in the form of the login page, and send it."""
+    """Fill in the form of the login page, and send it.
+
+    Superset renders the form in the browser. On a busy machine it may render it once more when it is filled in
+    already, and sends nothing then: the form is filled in again.
+
+    Raises:
+        TimeoutError: of playwright; the form was not sent in any of the attempts.
+    """
+    from playwright.sync_api import TimeoutError
+
     page.goto("/login/")
-    page.locator("#username").fill(user)
-    page.locator("#password").fill(password)
-    page.locator("#password").press("Enter")
+    for attempt in range(ATTEMPTS):
+        page.locator("#username").fill(user)
+        page.locator("#password").fill(password)
+        try:
+            with page.expect_request(
+                lambda sent: sent.method == "POST" and "/login/" in sent.url, timeout=30_000
+            ):
+                page.locator("#password").press("Enter")
+            return
+        except TimeoutError:
+            if attempt == ATTEMPTS - 1:
+                raise

@@ -257,10 +257,10 @@ class Rebuild:
 def _grouped(names: list[str], seconds: dict[str, float]) -> list[Step]:
     """The models in groups that are expected to take a short time; a model of which that is not known is alone."""
     found: list[Step] = []
-    in_group = MOST_SECONDS
+    in_group = 0.0
     for name in names:
         own = seconds.get(name, MOST_SECONDS)
-        if in_group + own > MOST_SECONDS or len(found[-1]) == MOST_MODELS:
+        if not found or in_group + own > MOST_SECONDS or len(found[-1]) == MOST_MODELS:
             found.append([])
             in_group = 0.0
         found[-1].append(name)

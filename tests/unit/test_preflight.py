@@ -99,7 +99,7 @@ def test_a_cluster_that_can_be_read_is_not_mentioned(fake, capsys):
 
 def test_a_nameserver_that_is_down(capsys):
     (line,) = refused(capsys, cluster("127.0.0.1:1"))
-    assert line.startswith("failed: cluster prod: cluster prod, topic RMQ_SYS_TRACE_TOPIC: no nameserver")
+    assert line.startswith("failed: cluster prod, topic RMQ_SYS_TRACE_TOPIC: no nameserver")
     assert "127.0.0.1:1" in line
     assert "Check the addresses" in line
 
@@ -149,7 +149,7 @@ def test_one_readable_cluster_is_enough_and_each_other_is_a_warning(fake, capsys
 @pytest.mark.parametrize(
     ("arguments", "code", "expected"),
     [
-        (["--namesrv=127.0.0.1:1"], 1, "failed: cluster default: "),
+        (["--namesrv=127.0.0.1:1"], 1, "failed: cluster default, topic "),
         (["--namesrv=127.0.0.1"], 2, "failed: {}.namesrv: nameserver '127.0.0.1' is not host:port"),
         (["--namesrv=h:1", "--cluster=a b"], 2, "failed: {}.name: string should match pattern"),
     ],

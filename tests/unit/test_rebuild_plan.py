@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import os
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from spark_jobs.mart_build import durations, parsed, projects
 from spark_jobs.mart_build.definitions import Definitions, Node
+from spark_jobs.mart_build.rebuild import MOST_MODELS, MOST_SECONDS, _grouped
 from spark_jobs.mart_build.rebuild_report import _why, _with_working_tables
 from spark_jobs.settings import Limits
 
@@ -24,6 +28,17 @@ def test_the_estimate_is_in_proportion_to_the_records(tmp_path):
     durations.record(tmp_path, {"fact": 10.0, "daily": 2.0}, 1000)
     durations.record(tmp_path, {"daily": 3.0}, 2000)
     assert durations.estimate(tmp_path, ["fact", "daily", "new"], 4000) == {"fact": 40.0, "daily": 6.0}
+
+
+@given(st.lists(st.none() | st.sampled_from([0.0, 59.0, 60.0, 61.0]) | st.floats(0, 100), max_size=30))
+def test_a_step_is_short(seconds):
+    names = [str(number) for number in range(len(seconds))]
+    known = {name: each for name, each in zip(names, seconds, strict=True) if each is not None}
+    groups = _grouped(names, known)
+    assert [name for group in groups for name in group] == names
+    for group in groups:
+        assert 1 <= len(group) <= MOST_MODELS
+        assert len(group) == 1 or sum(known.get(name, MOST_SECONDS) for name in group) <= MOST_SECONDS
 
 
 def test_a_publication_keeps_a_copy_of_its_project_and_no_other(tmp_path):
