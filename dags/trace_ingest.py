@@ -5,6 +5,9 @@
 marts of few new records, too, as `trace_marts` does. New records update the Asset `lake.events.trace_records`, which starts
 `trace_marts`. If nothing is new, no Spark job is started: the watermarks advance.
 
+**Starts** when brokers have new messages, for which the triggerer asks them, and on a timer, which also advances the watermarks
+of queues without new messages.
+
 **Fails** in the task `extracted` of a cluster if a broker or nameserver is unreachable or rejects the credentials, if a topic
 was deleted and recreated, or if a queue cannot be read to its end. The other queues and clusters are read and merged; the
 next run retries.
@@ -19,22 +22,47 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from airflow.sdk import Asset, CronTriggerTimetable, Metadata, XComArg, dag, task
+from airflow.sdk import (
+    Asset,
+    AssetOrTimeSchedule,
+    AssetWatcher,
+    CronTriggerTimetable,
+    Metadata,
+    XComArg,
+    dag,
+    task,
+)
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from plugins.airflow_credentials import credentials
 from plugins.idle_operator import IngestOperator
 from plugins.notifier import CALLBACKS
 from plugins.spark_job import spark_job
+from plugins.trace_watcher import NewTraceMessagesTrigger
 from spark_jobs.settings import Settings
 
 SETTINGS = Settings()
-WITH_MARTS = ["--marts"] if SETTINGS.schedules.marts_with_ingest else []
+SCHEDULES = SETTINGS.schedules
+WITH_MARTS = ["--marts"] if SCHEDULES.marts_with_ingest else []
 RECORDS = Asset("lake.events.trace_records")
+MESSAGES = Asset(
+    "rocketmq.trace_messages",
+    watchers=[
+        AssetWatcher(
+            name=cluster.name,
+            trigger=NewTraceMessagesTrigger(cluster.name, SCHEDULES.poll_seconds, SCHEDULES.pause_seconds),
+        )
+        for cluster in SETTINGS.clusters
+        if SCHEDULES.poll_seconds
+    ],
+)
 
 
 @dag(
-    schedule=CronTriggerTimetable(SETTINGS.schedules.ingest, timezone="UTC", run_immediately=True),
+    schedule=AssetOrTimeSchedule(
+        timetable=CronTriggerTimetable(SCHEDULES.ingest, timezone="UTC", run_immediately=True),
+        assets=[MESSAGES],
+    ),
     catchup=False,
     max_active_runs=1,
     doc_md=__doc__,

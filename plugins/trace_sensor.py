@@ -22,8 +22,8 @@ from spark_jobs.rocketmq.errors import RocketMQError
 from spark_jobs.settings import Settings
 
 
-def unread_messages(cluster: str) -> dict[str, int]:
-    """The number of unread messages per queue (`<cluster>/<topic>/<broker>/<id>`), without queues that have none.
+def unread_offsets(cluster: str) -> dict[str, range]:
+    """The offsets of unread messages per queue (`<cluster>/<topic>/<broker>/<id>`), without queues that have none.
 
     If the cluster has an `airflow_conn_id`, that connection has its credentials.
 
@@ -34,7 +34,12 @@ def unread_messages(cluster: str) -> dict[str, int]:
     settings = Settings()
     found = settings.cluster(cluster)
     credentials = RocketMQHook(found.airflow_conn_id).credentials() if found.airflow_conn_id else None
-    return {str(queue): count for queue, count in unread(settings, found, credentials).items()}
+    return {str(queue): offsets for queue, offsets in unread(settings, found, credentials).items()}
+
+
+def unread_messages(cluster: str) -> dict[str, int]:
+    """The number of unread messages per queue; errors as of `unread_offsets`."""
+    return {queue: len(offsets) for queue, offsets in unread_offsets(cluster).items()}
 
 
 class TraceMessagesTrigger(BaseTrigger):

@@ -245,6 +245,17 @@ class Schedules(Section):
         default="*/5 * * * *",
         description="`trace_ingest`; if it runs less often, raise `checks.freshness_*_minutes` and `checks.*_silent_minutes`",
     )
+    poll_seconds: float = Field(
+        default=10,
+        ge=0,
+        description="the triggerer asks the brokers so often for new messages, which start `trace_ingest` between the times of "
+        "`ingest`, too; 0: it does not ask",
+    )
+    pause_seconds: float = Field(
+        default=60,
+        ge=1,
+        description="after new messages have started `trace_ingest`, the triggerer waits so long",
+    )
     marts: str = Field(
         default="*/15 * * * *", description="`trace_marts`, which also runs when records were ingested"
     )

@@ -125,7 +125,7 @@ def _query_queues(
         position = committed.get(name, UNREAD)
         try:
             bounds = client.bounds(queue)
-            answers.seen[name] = state = QueueState(position, bounds, behind(bounds, position))
+            answers.seen[name] = state = QueueState(position, bounds, len(behind(bounds, position)))
             if state.unread and (first := client.message_at(queue, state.first_unread)):
                 answers.seen[name] = replace(state, stored_at=first.store_time)
         except RocketMQError as error:

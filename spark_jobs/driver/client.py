@@ -10,11 +10,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
+from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
+
 CONNECT_SECONDS = 5.0
+BUSY_SECONDS = 60.0  # more than a usual job takes; a process of its own costs more CPU
 
 
 class DriverEndedError(RuntimeError):
     """The driver ended while it ran the job: nothing that was published is lost, and the job can run again."""
+
+
+class DriverBusyError(RuntimeError):
+    """Another job runs in the driver."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +59,12 @@ class Client:
         self._socket: socket.socket | None = None
 
     def run(
-        self, job: str, arguments: Sequence[str], environment: Mapping[str, str], say: Callable[[str], object]
+        self,
+        job: str,
+        arguments: Sequence[str],
+        environment: Mapping[str, str],
+        say: Callable[[str], object],
+        busy_seconds: float = BUSY_SECONDS,
     ) -> int | None:
         """Run a job and return its exit code; None if the driver does not run it: it is away, busy or has other settings.
 
@@ -61,11 +73,25 @@ class Client:
             arguments: of its command line.
             environment: variables that it needs.
             say: gets each line that it prints, and why the driver does not run it.
+            busy_seconds: how long to wait for the end of another job.
 
         Raises:
             DriverEndedError: the connection broke while the job ran.
         """
         request = {"job": job, "arguments": [*arguments], "environment": {**environment}}
+        while_busy = Retrying(
+            retry=retry_if_exception_type(DriverBusyError),
+            stop=stop_after_delay(busy_seconds),
+            wait=wait_fixed(1),
+            reraise=True,
+        )
+        try:
+            return while_busy(self._run, request, say)
+        except DriverBusyError as error:
+            say(f"the driver does not run it: {error}, for {busy_seconds:.0f} s now")
+            return None
+
+    def _run(self, request: dict[str, Any], say: Callable[[str], object]) -> int | None:
         try:
             answers = self._ask(request)
         except OSError as error:
@@ -76,6 +102,8 @@ class Client:
                 answer = json.loads(line)
                 if "line" in answer:
                     say(answer["line"])
+                elif "busy" in answer:
+                    raise DriverBusyError(answer["busy"])
                 elif "refused" in answer:
                     say(f"the driver does not run it: {answer['refused']}")
                     return None

@@ -1,8 +1,9 @@
 """`python -m spark_jobs.driver.serve`: a Spark driver that runs one job after the other, until SIGTERM.
 
 `make up` keeps one running. It listens on loopback; a request has a secret that is in a file below `TRACE_HOME`. While a job
-runs, other requests are refused, and their callers start a driver of their own, as they do without this one. It ends, and is
-started again, after a job that failed or was cancelled, after `driver.most_jobs` jobs, and if code or Spark's properties change.
+runs, others are told that it is busy, and ask again; after a minute their tasks start a driver of their own, as they do without
+this one. It ends, and is started again, after a job that failed or was cancelled, after `driver.most_jobs` jobs, and if code or
+Spark's properties change.
 """
 
 from __future__ import annotations
@@ -88,7 +89,7 @@ class Driver:
         elif why := self._refusal(request):
             _send(connection, {"refused": why})
         elif not self._running.acquire(blocking=False):
-            _send(connection, {"refused": "another job runs in it"})
+            _send(connection, {"busy": "another job runs in it"})
         else:
             self._accepted.put((connection, request))
             return

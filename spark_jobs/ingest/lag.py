@@ -10,8 +10,10 @@ from spark_jobs.rocketmq.client import Bounds
 from spark_jobs.settings import Cluster, Settings
 
 
-def unread(settings: Settings, cluster: Cluster, credentials: Credentials | None = None) -> dict[Queue, int]:
-    """Number of unread messages per queue of the cluster; queues without any are left out.
+def unread(
+    settings: Settings, cluster: Cluster, credentials: Credentials | None = None
+) -> dict[Queue, range]:
+    """The offsets of unread messages per queue of the cluster; queues without any are left out.
 
     Args:
         settings: of the catalog.
@@ -26,14 +28,14 @@ def unread(settings: Settings, cluster: Cluster, credentials: Credentials | None
     with TopicSource(cluster, settings.extract, credentials) as source:
         bounds = {queue: source.bounds(queue) for topic in cluster.topics for queue in source.queues(topic)}
     return {
-        queue: count
+        queue: offsets
         for queue, found in bounds.items()
-        if (count := behind(found, positions.get(queue, Position(next=0))))
+        if (offsets := behind(found, positions.get(queue, Position(next=0))))
     }
 
 
-def behind(bounds: Bounds, position: Position) -> int:
-    """Number of messages of a queue after the position.
+def behind(bounds: Bounds, position: Position) -> range:
+    """The offsets of the messages of a queue after the position.
 
     A queue whose max offset (of its master) is before the position was recreated: all its messages count, so that an
     extraction is started, whose error message has the next step.
@@ -41,4 +43,4 @@ def behind(bounds: Bounds, position: Position) -> int:
     start = position.next
     if bounds.max_offset < start and bounds.from_master:
         start = 0
-    return max(0, bounds.max_offset - max(start, bounds.min_offset))
+    return range(max(start, bounds.min_offset), bounds.max_offset)

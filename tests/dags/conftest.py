@@ -25,7 +25,7 @@ def dags(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         for name, value in airflow_environment(settings).items():
             patch.setenv(name, value)
-        for name, value in SCHEDULES.items():
+        for name, value in (SCHEDULES | {"poll_seconds": "11", "pause_seconds": "61"}).items():
             patch.setenv(f"TRACE_SCHEDULES__{name.upper()}", value)
         # Airflow reads its home when it is first imported.
         from airflow.dag_processing.dagbag import DagBag

@@ -74,7 +74,7 @@ def test_retries_and_their_delays(dags, dag_id, retries):
 
 def test_schedules_are_those_of_the_settings(dags):
     assert {
-        "ingest": dags["trace_ingest"].timetable.expression,
+        "ingest": dags["trace_ingest"].timetable.timetable.expression,
         "marts": dags["trace_marts"].timetable.timetable.expression,
         "maintenance": dags["trace_maintenance"].timetable.expression,
         "rebuild": dags["trace_rebuild"].timetable.expression,
@@ -181,6 +181,13 @@ def test_maintenance_waits_for_the_writers_of_its_tables(dags):
     assert set(tasks) == {policy.pool for policy in TABLE_POLICIES} <= set(POOLS)
     for pool, task in tasks.items():
         assert task.application_args[:2] == ["--pool", pool]
+
+
+def test_new_messages_of_each_cluster_start_the_ingest(dags):
+    (asset,) = dags["trace_ingest"].timetable.asset_condition.objects
+    assert {watcher.name: watcher.trigger.serialize()[1] for watcher in asset.watchers} == {
+        name: {"cluster": name, "poll_seconds": 11, "pause_seconds": 61} for name in ("c1", "c2")
+    }
 
 
 def test_records_start_the_marts(dags):

@@ -96,6 +96,7 @@ def airflow(world, sink, killed_run, alertmanager_url, mended, tmp_path_factory)
         "TRACE_ALERTS__ALERTMANAGER": json.dumps([alertmanager_url]),
         "TRACE_ALERTS__INTERVAL_SECONDS": str(INTERVAL),
         "TRACE_SCHEDULES__INGEST": NEVER,
+        "TRACE_SCHEDULES__POLL_SECONDS": "0",
         "TRACE_SCHEDULES__MARTS": NEVER,
     }
     home = world.settings.home / "airflow"
@@ -444,7 +445,7 @@ def test_up_replaces_a_killed_supervisor_and_ends_its_components(world, airflow)
         assert time.monotonic() < until
         time.sleep(0.1)
     assert "still run" in make_up(world, "status").stdout
-    again = make_up(world, "up")
+    again = make_up(world, "up", TRACE_SCHEDULES__INGEST=NEVER)
     assert again.returncode == 0, again.stdout
     assert f"`make up` (pid {killed}" in again.stdout
     assert "ending its remaining processes" in again.stdout
@@ -452,13 +453,19 @@ def test_up_replaces_a_killed_supervisor_and_ends_its_components(world, airflow)
     assert not before & {each["pid"] for each in components(world).values()}
 
 
-def test_a_driver_that_stays_runs_the_jobs_of_the_tasks(world, airflow):
-    """This `make up` sends no lineage."""
+def test_new_messages_start_the_ingest_in_the_driver_that_stays(world, airflow):
+    """This `make up` sends no lineage, so it has a driver; the timer of `trace_ingest` starts nothing."""
     until_healthy(world)
     driver = components(world)["driver"]["pid"]
+    before = {run["dag_run_id"] for run in airflow.runs("trace_ingest")}
     generate(world.sandbox.namesrv, 20, world.traffic)
-    run = airflow.trigger("trace_ingest")
-    assert airflow.wait("trace_ingest", run, RUN_SECONDS) == "success"
+    until = time.monotonic() + 120
+    while not (runs := [r for r in airflow.runs("trace_ingest") if r["dag_run_id"] not in before]):
+        assert time.monotonic() < until, "there are new messages, and no run of trace_ingest started"
+        time.sleep(1)
+    assert {run["run_type"] for run in runs} == {"asset_triggered"}
+    for run in (runs[0]["dag_run_id"], airflow.trigger("trace_ingest")):  # the first one may have come early
+        assert airflow.wait("trace_ingest", run, RUN_SECONDS) == "success"
     logs = world.settings.home / "airflow" / "logs" / "dag_id=trace_ingest"
     texts = [file.read_text() for file in logs.glob("run_id=*/task_id=ingest/*.log")]
     assert any(f"ingest runs in the driver of `make up`, process {driver}" in text for text in texts)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from collections.abc import Iterator
 from importlib import import_module
 
@@ -92,7 +93,7 @@ def test_nameservers_get_the_port_that_they_lack(connections):
     ],
 )
 def test_messages_behind_a_position(bounds, following, expected):
-    assert behind(bounds, Position(next=following)) == expected
+    assert len(behind(bounds, Position(next=following))) == expected
 
 
 @pytest.fixture
@@ -158,3 +159,36 @@ def test_a_trigger_that_cannot_ask_fails_its_sensor(raw_read_to, connections):
     event = asyncio.run(anext(TraceMessagesTrigger("c").run()))
     with pytest.raises(AirflowException, match="no nameserver answers"):
         TraceMessagesSensor(task_id="new", cluster="c").execute_complete({}, event.payload)
+
+
+def test_the_watcher_fires_once_for_new_messages_and_goes_on_after_an_error(raw_read_to, connections):
+    from plugins.trace_watcher import NewTraceMessagesTrigger
+
+    queue = f"c/{LONG_TOPIC}/broker-a/0"
+    _, arguments = NewTraceMessagesTrigger("c", 0.1, 0.1).serialize()
+    trigger = NewTraceMessagesTrigger(**json.loads(json.dumps(arguments)))
+
+    async def events() -> list[dict]:
+        found: list[dict] = []
+
+        async def watch() -> None:
+            async for event in trigger.run():
+                found.append(event.payload)
+
+        async def unread(count: int, clusters: str) -> None:
+            connections.setenv("TRACE_CLUSTERS", clusters)
+            await asyncio.to_thread(raw_read_to, LONG_COUNT - count)
+            await asyncio.sleep(1.5)
+
+        await asyncio.to_thread(raw_read_to, LONG_COUNT)
+        watching = asyncio.ensure_future(watch())
+        await asyncio.sleep(1.5)
+        here = os.environ["TRACE_CLUSTERS"]
+        away = json.dumps([Cluster(name="c", namesrv=["127.0.0.1:1"]).model_dump()])
+        for count, clusters in [(1, here), (1, here), (2, away), (2, here), (0, here), (1, here)]:
+            await unread(count, clusters)
+        assert not watching.done()
+        watching.cancel()
+        return found
+
+    assert asyncio.run(events()) == [{"cluster": "c", "unread": {queue: count}} for count in (1, 2, 1)]

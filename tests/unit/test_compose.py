@@ -243,7 +243,11 @@ def test_no_secret_has_a_default():
 def test_secrets_reach_only_those_who_need_them():
     clusters, alerts = "./secrets/clusters.env", "./secrets/alerts.env"
     having = {name: files_with_secrets(name) for name in SERVICES}
-    assert {name for name, files in having.items() if clusters in files} == {"scheduler", "spark-worker"}
+    assert {name for name, files in having.items() if clusters in files} == {
+        "scheduler",
+        "triggerer",
+        "spark-worker",
+    }
     assert {name for name, files in having.items() if alerts in files} == {
         "init",
         "scheduler",

@@ -7,6 +7,7 @@ import os
 import socket
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import psutil
 import pytest
@@ -71,6 +72,15 @@ def test_it_runs_one_job_after_the_other_and_their_output_is_that_of_their_tasks
     assert (found.messages, found.lost, found.doubled, found.wrong) == (300, 0, 0, 0)
 
 
+def test_a_job_waits_for_the_end_of_another_one(world: World, driver: Started):
+    world.write(100)
+    with ThreadPoolExecutor(2) as pool:
+        both = list(pool.map(lambda name: run(world, "--run-id", name), ["one", "other"]))
+    assert [code for code, _ in both] == [0, 0], both
+    found = world.compare(RAW, EVENTS)
+    assert (found.lost, found.doubled, found.wrong) == (0, 0, 0)
+
+
 def test_what_it_refuses_is_left_to_a_driver_of_the_tasks_own(world: World, driver: Started):
     assert run(world, job="spark_jobs.jobs.erase") == (
         None,
@@ -96,8 +106,9 @@ def test_a_task_that_is_ended_ends_the_driver_and_nothing_is_lost(world: World, 
     def say(line: str) -> None:
         lines.append(line)
         if len(lines) == 1:
-            code, refused = run(world)
-            assert (code, refused) == (None, ["the driver does not run it: another job runs in it"])
+            refused: list[str] = []
+            assert Client(world.settings.home).run(INGEST, [], {}, refused.append, busy_seconds=2) is None
+            assert refused == ["the driver does not run it: another job runs in it, for 2 s now"]
             client.close()
 
     with pytest.raises(DriverEndedError):
