@@ -54,7 +54,11 @@ class Airflow:
         return {dag["dag_id"] for dag in self.call("GET", "/api/v2/dags")["dags"]}
 
     def unpause(self, dag_id: str) -> None:
-        self.call("PATCH", f"/api/v2/dags/{dag_id}", json={"is_paused": False})
+        """Unpause a DAG, and have its file parsed again: Airflow starts the watchers of assets when it parses an unpaused DAG."""
+        dag = self.call("PATCH", f"/api/v2/dags/{dag_id}", json={"is_paused": False})
+        asked = self.client.put(f"/api/v2/parseDagFile/{dag['file_token']}")
+        if asked.status_code != httpx.codes.CONFLICT:  # it was asked to before
+            asked.raise_for_status()
 
     def call(self, method: str, path: str, **arguments: Any) -> Any:
         """Send a request; return the decoded JSON of the response."""
