@@ -133,6 +133,25 @@ def _pair(row: Row) -> str:
 
 
 @_messaging(
+    "marts.trace_volume",
+    "{value} of the records of {topic} are invalid",
+    route="pipeline",
+    limit="invalid_rate",
+    entity="cluster/topic",
+    unit="share",
+)
+def invalid_rate(run: Run) -> Iterator[Measured]:
+    """Too many records of a trace topic match no layout.
+
+    Measured per cluster and trace topic: the share of Invalid records.
+    """
+    invalid = "sum(if(record_type = 'Invalid', records, 0)) as invalid"
+    for row in _of_window(run, "trace_volume", f"cluster, trace_topic, {invalid}, sum(records) as records"):
+        entity = f"{row.cluster}/{row.trace_topic}"
+        yield rate(entity, row.invalid, row.records, "records are Invalid", run.settings)
+
+
+@_messaging(
     "marts.invalid_records",
     "clients wrote {value} record(s) of an unknown layout ({reason})",
     route="pipeline",
@@ -151,7 +170,7 @@ def unknown_layouts(run: Run) -> Iterator[Measured]:
 
 
 @_messaging(
-    "marts.fct_consume_attempts",
+    "marts.topic_consumer_groups",
     "inferred from traces: {group} has consumed nothing for {value}",
     limit="group_silent_minutes",
     entity="cluster/group",
@@ -160,7 +179,7 @@ def unknown_layouts(run: Run) -> Iterator[Measured]:
 def group_silent(run: Run) -> Iterator[Measured]:
     """Inferred from traces: an active consumer group has made no attempt for too long, although messages were sent to it.
 
-    Measured per consumer group of the look-back: minutes since its last attempt, 0 if each message of the last
+    Measured per consumer group of the look-back: minutes since its last attempt on a known topic, 0 if each message of the last
     `group_silent_minutes` before the grace is explained, such as by its subscription.
     """
     minutes, grace = run.settings.checks.group_silent_minutes, run.settings.limits.grace_seconds
@@ -168,14 +187,10 @@ def group_silent(run: Run) -> Iterator[Measured]:
         run,
         f"""
         with active as (
-          select distinct cluster, consumer_group, watermark
+          select cluster, consumer_group, watermark, max(last_attempt_at) as last_attempt_at
           from lake.marts.topic_consumer_groups join watermarks using (cluster)
-          where expected_to > watermark
-        ),
-        last_seen as (
-          select cluster, consumer_group, max(occurred_at) as last_attempt_at
-          from lake.marts.fct_consume_attempts
-          group by cluster, consumer_group
+          group by cluster, consumer_group, watermark
+          having max(expected_to) > watermark
         ),
         -- A silent group has a row here for each message that was sent to it.
         unconsumed as (
@@ -206,7 +221,6 @@ def group_silent(run: Run) -> Iterator[Measured]:
           causes,
           timestampdiff(second, last_attempt_at, watermark) / 60 as minutes
         from active
-        join last_seen using (cluster, consumer_group)
         left join waiting using (cluster, consumer_group)
         """,
     ):

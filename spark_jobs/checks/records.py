@@ -11,7 +11,7 @@ from pyspark.sql import Row
 from pyspark.sql import functions as F
 
 from spark_jobs.checks import compared
-from spark_jobs.checks.check import QUEUE_ENTITY, Measured, Run, check, rate
+from spark_jobs.checks.check import QUEUE_ENTITY, Measured, Run, check
 from spark_jobs.checks.compared import QUEUE, QUEUE_EPOCH, Epoch, literal, queue_of
 from spark_jobs.lake.offsets import Position, Range
 from spark_jobs.lake.ranges import rows_in
@@ -166,26 +166,6 @@ def raw_is_in_events(run: Run) -> Iterator[Measured]:
         text += f"{counts['twice']} have duplicate records, {counts['strange']} are only in events"
         wrong = counts["short"] + counts["twice"] + counts["strange"]
         yield Measured(queue, wrong, text, partition=compared.part(run))
-
-
-@_messaging(EVENTS.name, "{value} of the records of {topic} are invalid", limit="invalid_rate", unit="share")
-def invalid_rate(run: Run) -> Iterator[Measured]:
-    """Too many records of a trace topic match no layout.
-
-    Measured per cluster and trace topic: the share of Invalid records.
-    """
-    since = run.now - timedelta(hours=run.settings.checks.window_hours)
-    rows = (
-        compared.spark(run)
-        .table(EVENTS.full_name)
-        .where(f"store_time >= {literal(since)}")
-        .groupBy("cluster", "trace_topic")
-        .agg(F.count_if(F.col("record_type") == "Invalid").alias("invalid"), F.count("*").alias("records"))
-        .collect()
-    )
-    for row in rows:
-        entity = f"{row.cluster}/{row.trace_topic}"
-        yield rate(entity, row.invalid, row.records, "records are Invalid", run.settings)
 
 
 @_messaging(RAW.name, "the bodies of {value} message(s) of {topic} could not be read")

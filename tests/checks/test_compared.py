@@ -67,7 +67,7 @@ def test_while_an_alert_is_open_all_recent_messages_are_compared(run, monkeypatc
     monkeypatch.setattr(run_checks.store, "read", lambda settings: [])
     assert run_checks.compared_from(run.settings, checks, before) == before
     assert run_checks.compared_from(run.settings, checks, None) is None
-    for name, expected in (("invalid_rate", before), ("raw_is_in_events", None)):
+    for name, expected in (("body_errors", before), ("raw_is_in_events", None)):
         broken = evaluate([BY_NAME[name]], run)
         alerts = alert.advance([], broken, run.settings, NOW)
         monkeypatch.setattr(run_checks.store, "read", lambda settings, alerts=alerts: alerts)

@@ -23,6 +23,7 @@ MARTS = (
     *("trace_completeness", "clock_skew", "duplicates", "orphan_rate", "invalid_records", "slo_burn"),
     *("topic_consumer_groups", "fct_consume_attempts", "fct_sends", "orphaned_messages"),
     "fct_messages",
+    "trace_volume",
 )
 
 _COUNTS = ("orphaned", "orphaned_proven", "orphaned_inferred", "orphaned_unknown")
@@ -75,10 +76,9 @@ def message(queue: Queue, offset: int, **columns: Any) -> dict[str, Any]:
     return {**place(queue, offset), "body": b"a\x02b\x02c\x02", "ingested_at": NOW, **columns}
 
 
-def records(queue: Queue, offset: int, record_type: str = "Pub") -> list[dict[str, Any]]:
+def records(queue: Queue, offset: int) -> list[dict[str, Any]]:
     return [
-        {**place(queue, offset), "record_index": n, "record_type": record_type, "change_seq": 1}
-        for n in range(3)
+        {**place(queue, offset), "record_index": n, "record_type": "Pub", "change_seq": 1} for n in range(3)
     ]
 
 
@@ -106,11 +106,7 @@ def _trace(settings: Settings) -> None:
     add(settings, tables.RAW, sick + well, **positions(late, fresh))
     # Of 8 the last record is missing, that of 9 is a duplicate.
     found = [
-        *(
-            row
-            for offset in (0, 1, 2, 5, 6, 9)
-            for row in records(SICK, offset, "Invalid" if offset < 3 else "Pub")
-        ),
+        *(row for offset in (0, 1, 2, 5, 6, 9) for row in records(SICK, offset)),
         *records(SICK, 8)[:2],
         records(SICK, 9)[2],
         *records(SICK, 14),
@@ -155,7 +151,7 @@ def _marts(settings: Settings) -> None:
     tagged = attempts[0] | {"cluster": "well", "consumer_group": "tagged"}
     add(settings, mart("fct_consume_attempts"), [tagged])
     groups = [each | {"expected_to": NOW + timedelta(days=6)} for each in (*attempts, tagged)]
-    groups = [{name: value for name, value in each.items() if name != "occurred_at"} for each in groups]
+    groups = [{"last_attempt_at": each.pop("occurred_at"), **each} for each in groups]
     unconsumed = [
         {
             **{"cluster": cluster, "topic": "orders", "expected_group": group, "msg_id": f"{cause}{n}"},
@@ -191,12 +187,20 @@ def _marts(settings: Settings) -> None:
             },
             {"orphaned": 1, "orphaned_inferred": 1, "not_returned": 1},
         ),
+        (
+            "trace_volume",
+            {"trace_topic": TOPIC},
+            {"record_type": "Invalid", "records": 9},
+            {"record_type": "Pub", "records": 15},
+        ),
         ("clock_skew", {"client": "10.0.0.7@11"}, {"lead_ms": 45_000}, {"lead_ms": 7, "max_skew_ms": 3}),
     ):
         of_host = {"hour": hour} | of_host
         old = {"cluster": "well", **of_host, **sick, "hour": ago(days=2)}  # before the window
         rows = [{"cluster": "sick", **of_host, **sick}, {"cluster": "well", **of_host, **well}, old]
         add(settings, mart(name), rows)
+    valid = {"cluster": "sick", "trace_topic": TOPIC, "record_type": "Pub", "hour": hour, "records": 15}
+    add(settings, mart("trace_volume"), [valid])
     strange = {"hour": hour, "client": "10.0.0.7:1", "records": 4}
     add(
         settings,
