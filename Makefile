@@ -43,6 +43,7 @@ export FORMAT ?=
 export GROUP ?=
 export MSG_ID ?=
 export DRY_RUN ?=
+export PUBLICATION ?=
 export YES ?=
 export PORT ?= 8080
 export DASHBOARDS ?=
@@ -186,6 +187,10 @@ maintain: setup ## apply the maintenance policy: retention, compaction, expiry o
 .PHONY: rebuild
 rebuild: setup ## show which marts have changed models, and how long it takes to compute them again; then do it [DRY_RUN=1]
 	@$(RUN) spark_jobs.jobs.rebuild $${DRY_RUN:+--dry-run}
+
+.PHONY: rollback
+rollback: setup ## put all marts back to an earlier publication [PUBLICATION=id, by default the one before; DRY_RUN=1]
+	@$(RUN) spark_jobs.jobs.rollback $${PUBLICATION:+--publication "$$PUBLICATION"} $${DRY_RUN:+--dry-run}
 
 .PHONY: history-tests
 history-tests: setup ## run the tests of the published marts over all their rows

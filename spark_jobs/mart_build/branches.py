@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from pyiceberg.catalog import Catalog
+from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.refs import SnapshotRefType
 from pyiceberg.table.snapshots import ancestors_of
 from pyspark.sql import SparkSession
@@ -67,7 +68,11 @@ def move(spark: SparkSession, catalog: Catalog, table: str, branch: str, to: str
 
 def is_on_main(catalog: Catalog, table: str, snapshot_id: int) -> bool:
     """Whether the snapshot is main's head or an ancestor of it."""
-    metadata = catalog.load_table(table).metadata
+    return is_on_main_of(catalog.load_table(table).metadata, snapshot_id)
+
+
+def is_on_main_of(metadata: TableMetadata, snapshot_id: int) -> bool:
+    """`is_on_main`, of metadata that is loaded."""
     history = ancestors_of(metadata.current_snapshot(), metadata)
     return any(snapshot.snapshot_id == snapshot_id for snapshot in history)
 

@@ -87,8 +87,8 @@ def _finish(spark: SparkSession, catalog: Catalog, rows: list[Row]) -> None:
     moved = 0
     for row in rows:
         try:
-            if not branches.is_on_main(catalog, row.table_name, row.snapshot_id):
-                _fast_forward(spark, catalog, row)
+            if not _is_done(catalog, row):
+                _move_main(spark, catalog, row)
             moved += 1
         except PublishConflictError as refused:
             if not moved:
@@ -104,7 +104,15 @@ def _finish(spark: SparkSession, catalog: Catalog, rows: list[Row]) -> None:
     )
 
 
-def _fast_forward(spark: SparkSession, catalog: Catalog, row: Row) -> None:
+def _is_done(catalog: Catalog, row: Row) -> bool:
+    """Whether main has moved; a snapshot that replaces a later one was on main before."""
+    replaced = row.replaced_snapshot_id
+    return branches.is_on_main(catalog, row.table_name, row.snapshot_id) and (
+        replaced in (None, row.snapshot_id) or not branches.is_on_main(catalog, row.table_name, replaced)
+    )
+
+
+def _move_main(spark: SparkSession, catalog: Catalog, row: Row) -> None:
     head = branches.heads(catalog, row.table_name).get(row.branch)
     if head != row.snapshot_id:
         raise PublishConflictError(
