@@ -44,6 +44,9 @@ export GROUP ?=
 export MSG_ID ?=
 export DRY_RUN ?=
 export PUBLICATION ?=
+export FOR ?=
+export MATCH ?=
+export END ?=
 export YES ?=
 export PORT ?= 8080
 export DASHBOARDS ?=
@@ -173,6 +176,14 @@ replay: setup ## decode raw messages again, after a change of the decoder; FROM=
 .PHONY: watchdog
 watchdog: setup ## run the checks of freshness, consumer lag and disk space once, and send notifications
 	@$(RUN) spark_jobs.jobs.watchdog
+
+.PHONY: alert-test
+alert-test: setup ## send a test alert of each route to its sinks, and show who accepted it
+	@$(RUN) spark_jobs.jobs.alert_test
+
+.PHONY: maintenance-window
+maintenance-window: setup ## silence alerts that open in this time, or list the windows; FOR=2h [MATCH='prod:*:lag*'], or END=id
+	@$(RUN) spark_jobs.jobs.maintenance_window $${FOR:+--for "$$FOR"} $${MATCH:+--match "$$MATCH"} $${END:+--end "$$END"}
 
 .PHONY: reextract
 reextract: setup ## read messages from the brokers again; FROM=… TO=… (store time), or QUEUE=… FROM_OFFSET=… TO_OFFSET=… [CLUSTER=…] [DRY_RUN=1]

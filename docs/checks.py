@@ -91,6 +91,16 @@ set (`make up` and the containers set it); otherwise it names the file. With tha
 `messaging` also links to the [search of its messages](airflow.md#pages): annotation `messages_url` in Alertmanager, a
 line in other notifications.
 
+A window can also be opened by a command, without a restart. It has an end:
+
+```
+make maintenance-window FOR=2h MATCH='prod:marts*'     # without MATCH all alerts
+make maintenance-window                                # the windows that are not over
+make maintenance-window END=4f1c9a0b                   # before its end: the beginning of its id
+```
+
+It is in the lake, so the alerts of the supervisor, which does not read the lake, follow the settings only.
+
 Maintenance, replays and re-extractions open such a window for the checks of the jobs that wait for them
 ([maintenance](maintenance.md#beside-the-writers)).
 
@@ -154,6 +164,10 @@ inhibit_rules:
 they are resolved. Messages are plain text. Names of topics, groups and clients come from other people, so in chats
 characters of markup, links and mentions are replaced by similar ones (`@` by `＠`), and line breaks are removed
 everywhere.
+
+**Test.** `make alert-test` sends a test alert of each route to the sinks that take it, and shows who accepted it. It fails
+unless each route reached all of its sinks. Alertmanager resolves the test alerts by itself. Their labels are those of any
+alert, with `alertname="alert_test"`, so the notifications also show the routes of Alertmanager.
 
 **Retries.** A sink that does not answer is tried three times. Later runs send what it has not accepted: the open
 alerts, and the resolutions of alerts that it accepted.

@@ -22,6 +22,8 @@ MODULES = [
     "spark_jobs.ingest.lag",
     "spark_jobs.jobs.advance_ingest",
     "spark_jobs.jobs.advance_marts",
+    "spark_jobs.jobs.alert_test",
+    "spark_jobs.jobs.maintenance_window",
     "spark_jobs.jobs.rebuild_due",
     "spark_jobs.lake.catalog",
     "spark_jobs.lake.identity",
