@@ -45,6 +45,7 @@ export MSG_ID ?=
 export DRY_RUN ?=
 export PUBLICATION ?=
 export FOR ?=
+export SYSTEM_USER ?=
 export MATCH ?=
 export END ?=
 export YES ?=
@@ -138,6 +139,10 @@ status: need-venv ## show the components that `make up` started, and open alerts
 need-venv:
 	@[ -x .venv/bin/python ] || { \
 	  echo 'nothing runs: this checkout is not set up yet (make setup)' >&2; exit 3; }
+
+.PHONY: systemd
+systemd: setup ## write a systemd unit that starts what `make up` starts, also after a reboot [SYSTEM_USER=trace: of the system; PORT=8080; DASHBOARDS=1]
+	@$(RUN) deploy.systemd $${SYSTEM_USER:+--system --user "$$SYSTEM_USER"} --port="$$PORT" $${DASHBOARDS:+--dashboards} --dashboards-port="$$DASHBOARDS_PORT"
 
 .PHONY: sql
 sql: .venv/installed ## open DuckDB's shell on the published marts, or print the rows of a query; QUERY='select …' [FORMAT=table|csv|json]
