@@ -550,6 +550,17 @@ class Settings(BaseSettings):
         """What maintenance does to a table, by its name without the catalog."""
         return next(row for row in self.maintenance if fnmatchcase(table, row.tables))
 
+    @property
+    def some_clusters(self) -> list[Cluster]:
+        """The clusters, for a job that has nothing to do without one.
+
+        Raises:
+            SettingsError: there is none.
+        """
+        if not self.clusters:
+            raise SettingsError("no cluster is configured: name a settings file in TRACE_SETTINGS")
+        return self.clusters
+
     def cluster(self, name: str) -> Cluster:
         """The cluster of that name.
 

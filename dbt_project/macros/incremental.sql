@@ -62,10 +62,12 @@
 
 {# The rows that a data test checks: those in the hours or days that the run has written, or all rows of a model without either. #}
 {% macro written_rows(model) -%}
-  {% set by_hour = rows_in_hours_of('affected', model) -%}
-  {% set by_day = '(select * from ' ~ model ~ ' where ' ~ date_is_in('affected') ~ ')' if is_incremental_run() else model -%}
+  {% do working_table('int_affected_hours') -%}
   {% set columns = (graph.nodes.values() | selectattr('name', 'equalto', model.identifier) | first).columns if execute else {} -%}
-  {{ by_hour if 'hour' in columns else by_day if 'day' in columns else model }}
+  {% if 'hour' in columns -%}{{ rows_in_hours_of('affected', model) }}
+  {%- elif 'day' in columns and is_incremental_run() -%}(select * from {{ model }} where {{ date_is_in('affected') }})
+  {%- else -%}{{ model }}
+  {%- endif %}
 {%- endmacro %}
 
 {# A condition on a record: it was stored in an hour of the set. #}

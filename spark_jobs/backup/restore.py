@@ -130,6 +130,11 @@ def relocate(settings: Settings, catalog: Path, old: Path, new: Path) -> None:
     Raises:
         BackupError: it failed.
     """
+    print(
+        f"rewriting the paths of the tables from {old} to {new}, which starts Spark",
+        file=sys.stderr,
+        flush=True,
+    )
     with subprocess.Popen(
         [sys.executable, "-m", "spark_jobs.backup.relocate"]
         + ["--catalog", str(catalog), "--old", str(old), "--new", str(new)],

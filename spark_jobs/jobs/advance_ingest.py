@@ -157,7 +157,7 @@ def main(argv: list[str] | None = None) -> int:
     args = parser.parse_args(argv)
     settings = Settings()
     started = time.monotonic()
-    done = advance(settings.clusters, settings, args.run_id)
+    done = advance(settings.some_clusters, settings, args.run_id)
     if done is None:
         return WORK
     plans, failures = done

@@ -79,7 +79,7 @@ def main(argv: list[str] | None = None) -> int:
     )
     args = parser.parse_args(argv)
     settings = Settings()
-    clusters = [settings.cluster(name) for name in args.cluster] if args.cluster else settings.clusters
+    clusters = [settings.cluster(name) for name in args.cluster] if args.cluster else settings.some_clusters
     spark = session("ingest", settings)
     tables.ensure(spark)
     extractions = ingest(spark, clusters, settings, args.run_id)

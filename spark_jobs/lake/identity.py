@@ -72,17 +72,7 @@ def verify(settings: Settings, catalog: Catalog) -> None:
         WrongLakeError: they do not match; the message says what to do.
         NewerLakeError: a newer version wrote the lake.
     """
-    marker = settings.home / UNFINISHED
-    if marker.exists() and settings.home not in _restoring:
-        raise WrongLakeError(
-            f"{settings.home} is being restored, or was not restored to the end ({marker.read_text().splitlines()[0]}): run "
-            "the restore again. See docs/backup.md"
-        )
-    if (moved := settings.home / MOVED).exists():
-        raise WrongLakeError(
-            f"the lake of {settings.home} was moved to {moved.read_text().strip()}: set TRACE_HOME to that, and delete this "
-            "folder. See docs/backup.md"
-        )
+    raise_if_not_in_home(settings)
     catalog_key = (settings.catalog.kind, settings.catalog_uri, settings.catalog.lake_id)
     key = (str(settings.home), settings.warehouse_uri, *catalog_key)
     if key in _verified:
@@ -102,6 +92,25 @@ def verify(settings: Settings, catalog: Catalog) -> None:
     if found is not None:
         _record(settings, found)
         _verified.add(key)
+
+
+def raise_if_not_in_home(settings: Settings) -> None:
+    """Refuse a home whose lake is elsewhere, or not there to the end.
+
+    Raises:
+        WrongLakeError: it was moved, or was not restored to the end; the message says what to do.
+    """
+    marker = settings.home / UNFINISHED
+    if marker.exists() and settings.home not in _restoring:
+        raise WrongLakeError(
+            f"{settings.home} is being restored, or was not restored to the end ({marker.read_text().splitlines()[0]}): run "
+            "the restore again. See docs/backup.md"
+        )
+    if (moved := settings.home / MOVED).exists():
+        raise WrongLakeError(
+            f"the lake of {settings.home} was moved to {moved.read_text().strip()}: set TRACE_HOME to that, and delete this "
+            "folder. See docs/backup.md"
+        )
 
 
 @contextmanager

@@ -70,10 +70,10 @@ def is_current(settings: Settings, publication_id: str) -> bool:
 
 
 def _current(settings: Settings) -> tuple[Path, Contents]:
-    if (moved := settings.home / identity.MOVED).exists():
-        raise ServingFileError(
-            f"the lake of {settings.home} was moved to {moved.read_text().strip()}: set TRACE_HOME"
-        )
+    try:
+        identity.raise_if_not_in_home(settings)
+    except identity.WrongLakeError as error:
+        raise ServingFileError(str(error)) from None
     file = files.current(settings)
     if file is None:
         raise ServingFileError(

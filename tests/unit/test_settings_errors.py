@@ -147,3 +147,15 @@ def test_a_program_ends_with_one_line(write: Write, tmp_path, command):
         f"failed: settings file {file}: unknown key limits.grace_secnds: did you mean limits.grace_seconds?\n"
     )
     assert not (tmp_path / "home").exists()
+
+
+@pytest.mark.parametrize("job", ["advance_ingest", "ingest"])
+def test_without_a_cluster_there_is_nothing_to_ingest(tmp_path, job):
+    done = subprocess.run(
+        [sys.executable, "-m", f"spark_jobs.jobs.{job}"],
+        env=os.environ | {"TRACE_HOME": str(tmp_path), "PYTHONPATH": str(PROJECT)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 2
+    assert done.stderr == "failed: no cluster is configured: name a settings file in TRACE_SETTINGS\n"
