@@ -30,7 +30,7 @@ ARGUMENTS = {
     "reset_queue": ["--queue", "c/RMQ_SYS_TRACE_TOPIC/broker-a/0"],
 }
 # They make no use of a lake that exists; tests/backup has `restore`.
-NO_JOBS = {"archive_classes", "restore"}
+NO_JOBS = {"alert_test", "archive_classes", "restore"}
 CLUSTERS = '[{"name": "c", "namesrv": ["127.0.0.1:1"]}]'
 
 
