@@ -115,7 +115,7 @@ def main(argv: list[str] | None = None) -> int:
     file = folder / NAME
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        State(settings).log.parent.mkdir(parents=True, exist_ok=True)  # systemd creates no folder
+        _make_folder(State(settings).log.parent, args.user)  # systemd creates no folder
         file.write_text(text)
     except PermissionError as error:
         _console.print(f"failed: {error}: run it with sudo, or give another --folder", markup=False)
@@ -133,6 +133,15 @@ def main(argv: list[str] | None = None) -> int:
             "  loginctl enable-linger        # it starts with the machine, not with your login", markup=False
         )
     return 0
+
+
+def _make_folder(folder: Path, user: str | None) -> None:
+    """Create a folder below `TRACE_HOME`; what root creates belongs to the user of the unit."""
+    for each in (*reversed(folder.parents), folder):
+        if not each.exists():
+            each.mkdir(mode=0o700)
+            if user:
+                shutil.chown(each, user)
 
 
 def _user_folder() -> Path:

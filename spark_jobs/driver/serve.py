@@ -1,9 +1,9 @@
 """`python -m spark_jobs.driver.serve`: a Spark driver that runs one job after the other, until SIGTERM.
 
 `make up` keeps one running. It listens on loopback; a request has a secret that is in a file below `TRACE_HOME`. While a job
-runs, others are told that it is busy, and ask again; after a minute their tasks start a driver of their own, as they do without
-this one. It ends, and is started again, after a job that failed or was cancelled, after `driver.most_jobs` jobs, and if code or
-Spark's properties change.
+runs, other requests get the answer `busy` and are repeated; after a minute their tasks start a driver of their own, as they do
+without this one. It ends, and is started again, after a job that failed or was cancelled, after `driver.most_jobs` jobs, and if
+code or Spark's properties change.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from spark_jobs.alerts import trial
+from spark_jobs.alerts.sinks.alertmanager import KEPT_INTERVALS
 from spark_jobs.jobs.run import job_parser, run_job
 from spark_jobs.settings import Settings
 from spark_jobs.settings_error import SettingsError
@@ -41,7 +42,7 @@ def main(argv: list[str] | None = None) -> int:
     if any(each.is_accepted for each in found):
         _console.print(
             "Look whether they have arrived. Alertmanager resolves its alerts after "
-            f"{3 * settings.alerts.interval_seconds} s; other sinks are sent no resolution"
+            f"{KEPT_INTERVALS * settings.alerts.interval_seconds} s; other sinks are sent no resolution"
         )
     if lacking := [each.route for each in found if each.sink is None]:
         _console.print(

@@ -1,4 +1,4 @@
-"""Where readers find no serving file, they are told why."""
+"""The error of a missing serving file names the reason."""
 
 from __future__ import annotations
 

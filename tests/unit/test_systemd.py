@@ -60,6 +60,16 @@ def test_a_unit_is_valid_and_starts_after_a_reboot(home: Path, tmp_path: Path, c
     assert ("enable-linger" in shown) == (not of_system)
 
 
+def test_folders_that_root_creates_belong_to_the_user(tmp_path: Path, monkeypatch):
+    owners: dict[Path, str] = {}
+    monkeypatch.setattr(shutil, "chown", owners.__setitem__)
+    systemd._make_folder(tmp_path / "home" / "airflow" / "components", "trace")
+    assert owners == {
+        tmp_path / name: "trace" for name in ("home", "home/airflow", "home/airflow/components")
+    }
+    assert (tmp_path / "home").stat().st_mode & 0o077 == 0
+
+
 @needs_systemd
 def test_what_systemd_does_not_know_is_a_failure(home: Path, tmp_path: Path, monkeypatch, capsys):
     text = systemd.unit
