@@ -38,7 +38,7 @@ from spark_jobs.settings import Settings, load_settings
 
 UP = "make up"
 DASHBOARDS = "dashboards"
-DRIVER = "driver"
+DRIVER, CLEANUP = "driver", "cleanup"
 # `serve` writes its state every second or two; without a write for this time it hangs.
 HUNG_SECONDS = 60.0
 # The size of the state file: it can be overwritten in place on a full disk.
@@ -129,6 +129,8 @@ def serve(settings: Settings, port: int, dashboards: int | None) -> None:
         if settings.driver.enabled and settings.spark.is_local and not settings.lineage.url:
             components.append(Component(DRIVER, (sys.executable, "-m", "spark_jobs.driver.serve")))
             health[DRIVER] = lambda: Client(settings.home).answers()
+        components.append(Component(CLEANUP, (sys.executable, "-m", "deploy.airflow_cleanup", "--daily")))
+        health[CLEANUP] = lambda: True  # it sleeps most of the day, and ends if it fails
         if dashboards:
             command = (sys.executable, "-m", "deploy.dashboards.service", "--wait", "--port", str(dashboards))
             components.append(Component(DASHBOARDS, command))

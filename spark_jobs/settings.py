@@ -301,6 +301,16 @@ class Rebuild(Section):
     )
 
 
+class Cleanup(Section):
+    """What is kept of Airflow; `[[maintenance]]` has the policies of the lake's tables."""
+
+    airflow_days: int = Field(
+        default=30,
+        ge=2,
+        description="rows of runs, tasks and events in Airflow's database, and logs of tasks, are removed after so many days",
+    )
+
+
 class MaintenanceWindow(Section):
     """A time in which alerts that open are held back; what still stands at its end goes out then."""
 
@@ -478,6 +488,7 @@ class Settings(BaseSettings):
     schedules: Schedules = Schedules()
     rebuild: Rebuild = Rebuild()
     driver: Driver = Driver()
+    cleanup: Cleanup = Cleanup()
     serving: Serving = Serving()
     lookup: Lookup = Lookup()
     maintenance: tuple[TablePolicy, ...] = Field(

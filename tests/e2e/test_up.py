@@ -157,9 +157,9 @@ def test_unfinished_runs_of_a_killed_make_run_are_marked_as_failed(world, airflo
 def test_other_components_start_after_the_api_server_answers(world, airflow):
     lines = State(world.settings).log.read_text().splitlines()
     started = [line.split(" INFO ")[1].partition(":")[0] for line in lines if ": started (pid" in line]
-    assert started == ["api-server", "dashboards", "scheduler", "dag-processor", "triggerer"]
+    assert started == ["api-server", "cleanup", "dashboards", "scheduler", "dag-processor", "triggerer"]
     at = [datetime.fromisoformat(line[:19]) for line in lines if ": started (pid" in line]
-    assert at[2] - at[0] > timedelta(seconds=2), "no api-server answers so soon"
+    assert at[3] - at[0] > timedelta(seconds=2), "no api-server answers so soon"
 
 
 def test_up_is_healthy_and_a_second_up_reports_it(world, airflow):

@@ -35,7 +35,7 @@ PROFILES = {
     "alerts": {"alertmanager"},
     "traffic": {"nameserver", "broker", "clients"},
 }
-OF_AIRFLOW = {"init", "api-server", "scheduler", "dag-processor", "triggerer"}
+OF_AIRFLOW = {"init", "api-server", "scheduler", "dag-processor", "triggerer", "cleanup"}
 ONE_SHOT = {"init", "s3-bucket"}
 ENVIRONMENT = {
     "POSTGRES_PASSWORD": "of-postgres",
