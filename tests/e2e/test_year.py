@@ -1,6 +1,6 @@
 """A year of runs leaves as much behind as two months: Airflow's database and the logs of its tasks.
 
-The runs are those of `make demo`, with shifted times, as many as a day has of `trace_ingest` alone every two hours.
+The rows are those of `make demo`, and of `make up` where test_up.py has run before, with shifted times.
 """
 
 from __future__ import annotations
@@ -60,7 +60,8 @@ class Template:
         }
         self._rows = {table: self._database.execute(f"select * from {table}").fetchall() for table in TABLES}
         self._log_files = [file for file in self._logs.rglob("*.log") if file.is_file()]
-        assert all(self._rows[table] for table in ("dag_run", "task_instance", "xcom", "log", "job"))
+        assert self._rows["dag_run"]
+        assert self._rows["task_instance"]
         self._written = max(datetime.fromisoformat(row[0]) for row in self._times("dag_run", "start_date"))
 
     def close(self) -> None:
