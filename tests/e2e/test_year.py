@@ -103,7 +103,7 @@ class Template:
         self._database.execute("commit")
         for file in self._log_files:
             copied = self._logs / f"{suffix}" / file.relative_to(self._logs)
-            copied.parent.mkdir(parents=True)
+            copied.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(file, copied)
             os.utime(copied, (at.timestamp(), at.timestamp()))
 
