@@ -270,15 +270,18 @@ lint: setup ## run ruff, format, types, SQL style, dashboards against the dbt pr
 
 .PHONY: backup
 backup: setup ## back up the lake and the state of TRACE_HOME while jobs run; TO=folder [KEEP=7: remove all but the newest seven]
-	@$(RUN) spark_jobs.jobs.backup $${TO:+--to="$$TO"} $${KEEP:+--keep="$$KEEP"}
+	@[ -n "$$TO" ] || { echo "TO is missing: make backup TO=/mnt/backups" >&2; exit 2; }
+	@$(RUN) spark_jobs.jobs.backup --to="$$TO" $${KEEP:+--keep="$$KEEP"}
 
 .PHONY: restore
 restore: setup ## restore a back-up into a TRACE_HOME without a lake; FROM=folder [AT=2026-11-26]
-	@$(RUN) spark_jobs.jobs.restore $${FROM:+--from="$$FROM"} $${AT:+--at="$$AT"}
+	@[ -n "$$FROM" ] || { echo "FROM is missing: make restore FROM=/mnt/backups" >&2; exit 2; }
+	@$(RUN) spark_jobs.jobs.restore --from="$$FROM" $${AT:+--at="$$AT"}
 
 .PHONY: move
 move: setup ## move the lake to another TRACE_HOME; TO=folder
-	@$(RUN) spark_jobs.jobs.move $${TO:+--to="$$TO"}
+	@[ -n "$$TO" ] || { echo "TO is missing: make move TO=/srv/trace" >&2; exit 2; }
+	@$(RUN) spark_jobs.jobs.move --to="$$TO"
 
 # ---- measure ------------------------------------------------------------------------------------
 

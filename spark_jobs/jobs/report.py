@@ -105,7 +105,7 @@ def facts_failed(cluster: str, error: Exception) -> None:
     why = str(error).strip().partition("\n")[0]
     _console.print(
         f"[bold red]failed[/] broker facts of {escape(cluster)}: {type(error).__name__}: {escape(why)}. "
-        "The extraction goes on without them",
+        "This does not stop the extraction",
         soft_wrap=True,
     )
 

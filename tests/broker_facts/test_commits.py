@@ -268,7 +268,7 @@ def test_the_extraction_goes_on_without_facts(world: World, monkeypatch, capfd):
     monkeypatch.setattr(recording, "collect", fails)
     code, output = extracted(world, monkeypatch, capfd)
     assert code == 0
-    assert "RuntimeError: no facts today. The extraction goes on without them" in output
+    assert "RuntimeError: no facts today. This does not stop the extraction" in output
     assert world.rows(OBSERVATIONS) == []
 
 

@@ -243,7 +243,16 @@ def test_options_appear_where_they_are_given(checkout: Checkout):
     assert called(checkout, "reextract", "FROM=a", "TO=b", CLUSTER="prod") == [*asked, "--cluster=prod"]
 
 
-@pytest.mark.parametrize(("target", "says"), [("replay", "FROM="), ("ingest-reset", "QUEUE=")])
+@pytest.mark.parametrize(
+    ("target", "says"),
+    [
+        ("replay", "FROM="),
+        ("ingest-reset", "QUEUE="),
+        ("backup", "TO="),
+        ("restore", "FROM="),
+        ("move", "TO="),
+    ],
+)
 def test_a_missing_argument_is_an_error(checkout: Checkout, target: str, says: str):
     done, _ = checkout.make(target)
     assert done.returncode != 0
