@@ -67,8 +67,9 @@ def drawn(seed: int, seconds: float, factor: float, interval: float) -> list[Pla
         for _ in range(4)
         for kind in all_kinds
     ]
-    dice.shuffle(long)
     dice.shuffle(short)
+    dice.shuffle(long)
+    long.sort(key=lambda each: each.seconds, reverse=True)  # a shorter run has those that need less time
     found: list[Planned] = []
     left = seconds
     while long or short:

@@ -88,6 +88,7 @@ class Chaos:
         subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={HOME_MB}m", "tmpfs", str(home)], check=True)
         wrong: list[str] = []
         with ExitStack() as stack:
+            stack.callback(subprocess.run, ["umount", "--lazy", str(home)], check=True)
             found = stack.enter_context(sinks())
             url = stack.enter_context(alertmanager(self._folder / "alertmanager", found.address, "1m"))
             sandbox = stack.enter_context(rocketmq(self._folder / "rocketmq", stop_in_order=False))
@@ -111,7 +112,6 @@ class Chaos:
             wrong += problems(self._faults, alerts, self._interval)
             self._show(alerts)
             wrong += self._down(settings)
-        subprocess.run(["umount", str(home)], check=True)
         wrong += self._left()
         for line in wrong:
             _console.print(f"[bold red]wrong[/] {line}")
