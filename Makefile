@@ -160,6 +160,11 @@ search: .venv/installed ## list messages; [TOPIC=…] [GROUP=…] [KEY=…] [STA
 	  $${KEY:+--key="$$KEY"} $${STATE:+--state="$$STATE"} $${FROM:+--start="$$FROM"} $${TO:+--end="$$TO"} $${MIN_MS:+--min-ms="$$MIN_MS"} \
 	  $(if $(CLUSTER_GIVEN),--cluster="$$CLUSTER") $${FORMAT:+--format="$$FORMAT"}
 
+.PHONY: provider
+provider: .venv/installed ## build the wheel of the Airflow provider for RocketMQ; TO=folder, by default $TRACE_HOME/provider
+	@uv=$$(command -v uv || echo .tools/uv/bin/uv); UV_SYSTEM_CERTS="$${UV_SYSTEM_CERTS:-true}" "$$uv" build -q --wheel --python .venv/bin/python \
+	  --out-dir "$${TO:-$$TRACE_HOME/provider}" provider && ls "$${TO:-$$TRACE_HOME/provider}"/*.whl
+
 .PHONY: dashboards dashboards-export dashboards-screenshots
 dashboards: .venv/installed .venv-dashboards/installed ## start Superset with the dashboards on the published marts, until Ctrl-C; DASHBOARDS_PORT=8088
 	@$(RUN) deploy.dashboards.service --port="$$DASHBOARDS_PORT"

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-
 from plugins.rocketmq_provider import get_provider_info
+
 from spark_jobs.settings import PROJECT
 
 
@@ -36,7 +36,6 @@ def test_the_form_has_the_fields_that_the_hook_takes(airflow_home):
 
 def test_a_connection_of_the_type_gets_the_hook(airflow_home):
     from airflow.sdk import Connection
-
     from plugins.rocketmq_hook import RocketMQHook
 
     hook = Connection(conn_id="c1", conn_type="rocketmq").get_hook()
