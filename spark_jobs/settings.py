@@ -248,8 +248,8 @@ class Schedules(Section):
     poll_seconds: float = Field(
         default=10,
         ge=0,
-        description="the triggerer asks the brokers so often for unread messages, which start `trace_ingest`, too, by the section "
-        "`freshness`; 0: it does not ask",
+        description="the triggerer asks the brokers so often for unread messages, which start `trace_ingest`, too (section "
+        "`freshness`); 0: it does not ask",
     )
     marts: str = Field(
         default="*/15 * * * *", description="`trace_marts`, which also runs when records were ingested"

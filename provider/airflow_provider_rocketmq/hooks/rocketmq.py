@@ -174,7 +174,7 @@ class RocketMQHook(BaseHook):
                     commit_offset(client, queue, group, batch[-1].queue_offset + 1)
 
     def test_connection(self) -> tuple[bool, str]:
-        """Read a message of each of the connection's topics, or list the brokers; return whether that succeeded, and the result."""
+        """Read a message of each of the connection's topics, or list the brokers; return success, and the result."""
         try:
             found = self.cluster()
             with self.get_conn() as client:
