@@ -246,7 +246,7 @@ class Schedules(Section):
         description="`trace_ingest`; if it runs less often, raise `checks.freshness_*_minutes` and `checks.*_silent_minutes`",
     )
     poll_seconds: float = Field(
-        default=10,
+        default=5,
         ge=0,
         description="the triggerer asks the brokers so often for unread messages, which start `trace_ingest`, too (section "
         "`freshness`); 0: it does not ask",
@@ -278,7 +278,7 @@ class Freshness(Section):
     """When unread trace messages start `trace_ingest`, between the times of `schedules.ingest`: what comes first."""
 
     seconds: float = Field(
-        default=30, ge=0, description="the broker stored the oldest unread message of a cluster so long ago"
+        default=20, ge=0, description="the broker stored the oldest unread message of a cluster so long ago"
     )
     messages: int = Field(default=10_000, ge=1, description="a cluster has so many unread messages")
 
