@@ -28,9 +28,10 @@ UV = shutil.which("uv") or str(PROJECT / ".tools" / "uv" / "bin" / "uv")
 def install(folder: Path) -> Path:
     """Build the wheel, and install it and Airflow into a new environment; return the environment's folder."""
     built = subprocess.run(
-        ["make", "-s", "provider", f"TO={folder / 'wheel'}"], cwd=PROJECT, capture_output=True, text=True
+        ["make", "-s", "provider", f"TO={folder}"], cwd=PROJECT, capture_output=True, text=True
     )
     assert built.returncode == 0, built.stdout + built.stderr
+    (wheel,) = folder.glob("*.whl")
     environment = folder / "venv"
     airflow = f"apache-airflow=={version('apache-airflow')}"
     uv = {**os.environ, "UV_SYSTEM_CERTS": "true"}
@@ -38,7 +39,7 @@ def install(folder: Path) -> Path:
         ["venv", "-q", "--python", sys.executable, str(environment)],
         # The versions of the lock: they are in uv's cache.
         ["pip", "install", "-q", "--python", str(environment / "bin" / "python")]
-        + ["--constraint", str(PROJECT / "requirements.lock"), airflow, built.stdout.split()[-1]],
+        + ["--constraint", str(PROJECT / "requirements.lock"), airflow, str(wheel)],
     ):
         done = subprocess.run([UV, *command], env=uv, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
