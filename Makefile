@@ -161,9 +161,9 @@ search: .venv/installed ## list messages; [TOPIC=…] [GROUP=…] [KEY=…] [STA
 	  $(if $(CLUSTER_GIVEN),--cluster="$$CLUSTER") $${FORMAT:+--format="$$FORMAT"}
 
 .PHONY: provider
-provider: .venv/installed ## build the wheel of the Airflow provider for RocketMQ; TO=folder, by default $TRACE_HOME/provider
+provider: .venv/installed ## build the wheel of the Airflow provider for RocketMQ, below TRACE_HOME
 	@uv=$$(command -v uv || echo .tools/uv/bin/uv); UV_SYSTEM_CERTS="$${UV_SYSTEM_CERTS:-true}" "$$uv" build --wheel --python .venv/bin/python \
-	  --out-dir "$${TO:-$$TRACE_HOME/provider}" provider
+	  --out-dir "$$TRACE_HOME/provider" provider
 
 .PHONY: dashboards dashboards-export dashboards-screenshots
 dashboards: .venv/installed .venv-dashboards/installed ## start Superset with the dashboards on the published marts, until Ctrl-C; DASHBOARDS_PORT=8088

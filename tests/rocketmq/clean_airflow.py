@@ -28,10 +28,13 @@ UV = shutil.which("uv") or str(PROJECT / ".tools" / "uv" / "bin" / "uv")
 def install(folder: Path) -> Path:
     """Build the wheel, and install it and Airflow into a new environment; return the environment's folder."""
     built = subprocess.run(
-        ["make", "-s", "provider", f"TO={folder}"], cwd=PROJECT, capture_output=True, text=True
+        ["make", "-s", "provider", f"TRACE_HOME={folder}"],
+        cwd=PROJECT,
+        capture_output=True,
+        text=True,
     )
     assert built.returncode == 0, built.stdout + built.stderr
-    (wheel,) = folder.glob("*.whl")
+    (wheel,) = (folder / "provider").glob("*.whl")
     environment = folder / "venv"
     airflow = f"apache-airflow=={version('apache-airflow')}"
     uv = {**os.environ, "UV_SYSTEM_CERTS": "true"}
