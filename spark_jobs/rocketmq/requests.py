@@ -162,7 +162,7 @@ def _access_denied(remark: str, what: str) -> errors.AccessDeniedError:
     if is_about_identity and "permission" not in words:
         return errors.AuthenticationError(
             f"{what}. Check the access key and secret key in the environment of this process "
-            "(option credentialsEnv, or credentials_env in the settings)"
+            "(option credentialsEnv, or credentials_env in the settings), or in the Airflow connection"
         )
     return errors.PermissionDeniedError(
         f"{what}. Grant this user Sub and Get on the topic and Sub on the consumer group, or make the topic readable"
