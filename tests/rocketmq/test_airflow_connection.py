@@ -15,7 +15,7 @@ from deploy.airflow_environment import airflow_environment
 from spark_jobs.lake.catalog import lake
 from spark_jobs.lake.offsets import OFFSETS, Position, Queue, to_json
 from spark_jobs.rocketmq.client import Bounds
-from spark_jobs.rocketmq.group_offsets import commit_offset
+from spark_jobs.rocketmq.group_offsets import commit_offset, committed_offset
 from spark_jobs.settings import Cluster, Settings
 from tests.rocketmq.conftest import LONG_COUNT, LONG_TOPIC, Written
 
@@ -178,6 +178,8 @@ def test_the_sensor_of_a_topic_waits_for_what_a_group_has_not_committed(connecti
     )
     assert sensor.execute({}) == {"broker-a/0": 1000, "broker-a/2": 10}
     hook = RocketMQHook("sandbox")
+    with hook.get_conn() as client:
+        assert [committed_offset(client, each, group) for each in client.queues("three")] == [None] * 3
     assert len(list(hook.consume("three", group))) == 1010
     with pytest.raises(TaskDeferred) as deferred:
         sensor.execute({})

@@ -179,6 +179,35 @@ def test_a_queue_that_nobody_commits_fires_again_only_for_new_messages_after_the
 
 
 @by_group
+def test_what_a_run_has_left_fires_again_after_the_hold(watched, asset):
+    async def scenario() -> None:
+        one = Triggerer(watched.trigger(**QUICK, hold=1000), asset)
+        watched.send(5, 0)
+        await one.until(1)
+        watched.commit({0: 3})
+        await one.until(1)  # the run may go on
+        await one.kill()
+        two = Triggerer(watched.trigger(**QUICK, hold=0), asset)
+        await two.until(1)
+        assert two.unread() == [{watched.name(0): 3}]
+        await two.kill()
+
+    asyncio.run(scenario())
+
+
+@by_group
+def test_two_assets_of_one_trigger_share_the_memory_of_the_process(watched, asset, capsys):
+    async def scenario() -> None:
+        one = Triggerer(watched.trigger(**QUICK), asset, "another")
+        watched.send(1)
+        await one.until(1)
+        await one.kill()
+
+    asyncio.run(scenario())
+    assert "lost with this triggerer" in capsys.readouterr().out
+
+
+@by_group
 def test_an_offset_that_is_set_back_announces_again(watched, asset):
     async def scenario() -> None:
         one = Triggerer(watched.trigger(**QUICK), asset)
@@ -239,13 +268,22 @@ def test_the_age_is_asked_for_once_and_only_where_something_is_unread(watched, a
 def test_brokers_that_cannot_be_asked_end_no_trigger(watched, asset, capsys):
     async def scenario() -> None:
         one = Triggerer(watched.trigger(**QUICK), asset)
-        away = Cluster(name="c", namesrv=["127.0.0.1:1"]).model_dump()
-        connection = {"conn_type": "rocketmq", "host": "127.0.0.1:1"}
-        with elsewhere(TRACE_CLUSTERS=json.dumps([away]), AIRFLOW_CONN_SANDBOX=json.dumps(connection)):
-            watched.send(1)
-            await one.until(0)
+        await one.until(0)
+        away = [Cluster(name="c", namesrv=["127.0.0.1:1"]).model_dump()]
+        for clusters, host in (
+            (away, "127.0.0.1:1"),
+            ([], ""),
+        ):  # brokers that are down; settings that are wrong
+            connection = {"conn_type": "rocketmq", "host": host}
+            values = {
+                "TRACE_CLUSTERS": json.dumps(clusters),
+                "AIRFLOW_CONN_SANDBOX": json.dumps(connection),
+            }
+            with elsewhere(**values):
+                await one.quiet()
+        watched.send(1)
         await one.until(1)
         await one.kill()
 
     asyncio.run(scenario())
-    assert capsys.readouterr().out.count("may not be noticed: cluster") == 1
+    assert capsys.readouterr().out.count("may not be noticed: ") == 2

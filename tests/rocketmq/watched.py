@@ -123,15 +123,15 @@ class Comms:
 class Triggerer:
     """Runs a trigger, made from what it serializes to, until the test is done with it."""
 
-    def __init__(self, trigger: Any, asset: str | None) -> None:
+    def __init__(self, trigger: Any, *assets: str) -> None:
         from airflow.sdk import Asset
         from airflow.sdk.execution_time.context import AssetStateStoreAccessors
 
         path, arguments = trigger.serialize()
         module, name = path.rsplit(".", 1)
         self.trigger = getattr(import_module(module), name)(**json.loads(json.dumps(arguments)))
-        if asset:
-            self.trigger.asset_state_store = AssetStateStoreAccessors(inlets=[Asset(name=asset)])
+        inlets = [Asset(name=asset) for asset in assets]
+        self.trigger.asset_state_store = AssetStateStoreAccessors(inlets=inlets)
         self.events: list[dict[str, Any]] = []
         self.queries = 0
         self._ask, self.trigger.ask = self.trigger.ask, self._counted

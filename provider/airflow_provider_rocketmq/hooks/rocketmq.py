@@ -147,7 +147,7 @@ class RocketMQHook(BaseHook):
             }
         return {name: message.store_time if message else None for name, message in found.items()}
 
-    def consume(self, topic: str, consumer_group: str, max_messages: int = 10_000) -> Iterator[Message]:
+    def consume(self, topic: str, consumer_group: str, max_messages: int | None = None) -> Iterator[Message]:
         """Yield messages that the group has not committed, and commit each queue up to what was yielded of it.
 
         A batch is committed when the caller asks for what comes after it: if the caller fails, its messages are unread, so
@@ -156,7 +156,7 @@ class RocketMQHook(BaseHook):
         Args:
             topic: without the connection's namespace.
             consumer_group: without it, too. Brokers create an unknown group, unless `autoCreateSubscriptionGroup` is off.
-            max_messages: at most so many of each queue.
+            max_messages: at most so many of each queue; None for all that it has now.
 
         Raises:
             RocketMQError: a queue cannot be read. What was committed stays so.
@@ -168,7 +168,7 @@ class RocketMQHook(BaseHook):
                 offsets = client.bounds(queue).unread(committed_offset(client, queue, group) or 0)
                 if not offsets:
                     continue
-                end = min(offsets.stop, offsets.start + max_messages)
+                end = offsets[:max_messages].stop
                 for batch in client.read(queue, offsets.start, end):
                     yield from batch
                     commit_offset(client, queue, group, batch[-1].queue_offset + 1)

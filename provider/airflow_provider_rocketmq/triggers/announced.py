@@ -23,18 +23,26 @@ class Announced:
     awaited: Collection[str] = frozenset()
     at: float = 0.0
 
-    def fresh(self, unread: Offsets, from_slaves: Collection[str] = ()) -> dict[str, range]:
-        """The unread messages that no event has announced.
+    def fresh(
+        self, unread: Offsets, now: float, hold: float, from_slaves: Collection[str] = ()
+    ) -> dict[str, range]:
+        """The unread messages that no event has announced, and those that a run has left.
+
+        A run that has committed some of a queue's announced messages, and not the others `hold` seconds after the event, has
+        left them.
 
         Args:
             unread: per queue that was asked; an empty range if it has none.
-            from_slaves: those of them that may end before the queue does.
+            now: seconds since 1970.
+            hold: seconds.
+            from_slaves: queues of `unread` that may end before they do on the master.
         """
         found = {}
         for queue, offsets in unread.items():
             start = offsets.start
             if self._counts(queue, offsets, from_slaves):
-                start = max(start, self.offsets[queue].stop)
+                was_left = now - self.at >= hold and start > self.offsets[queue].start
+                start = start if was_left else max(start, self.offsets[queue].stop)
             if start < offsets.stop:
                 found[queue] = range(start, offsets.stop)
         return found

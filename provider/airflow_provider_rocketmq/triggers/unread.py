@@ -47,8 +47,9 @@ class UnreadMessagesTrigger(BaseEventTrigger):
 
     An event *announces* the messages that were unread then. Each message is announced once. While announced messages are not
     committed, a run is taken to be at work, and later messages wait for its commit, for at most `hold` seconds. So the
-    trigger does not fire again while a run works or a lag stands. A committed offset that is set back announces the messages
-    after it again. What was announced is in the state store of the trigger's asset, for all triggerers.
+    trigger does not fire again while a run works or a lag stands. What a run has left after that, and the messages after a
+    committed offset that was set back, are announced again. What was announced is in the state store of the trigger's
+    asset, for all triggerers.
 
     What cannot be asked is a warning in the triggerer's log, once for each reason, and the trigger goes on.
 
@@ -129,7 +130,7 @@ class UnreadMessagesTrigger(BaseEventTrigger):
         if self.once:
             yield TriggerEvent(await self._first())
             return
-        remembered = Memory(self.asset_state_store, "/".join(["rocketmq", *self.place.values()]))
+        remembered = await self._memory()
         stored: dict[tuple[str, int], int | None] = {}  # of the oldest messages: each is asked for once
         warned = ""
         while True:
@@ -149,6 +150,18 @@ class UnreadMessagesTrigger(BaseEventTrigger):
                 await self._confirm(remembered)
             await asyncio.sleep(self.poll_interval)
 
+    async def _memory(self) -> Memory:
+        key = "/".join(["rocketmq", *self.place.values()])
+        try:
+            if self.asset_state_store is not None:
+                await self.asset_state_store.aget(key)
+        except ValueError as error:  # it is not of one asset
+            self.log.warning("what is announced of %s is lost with this triggerer: %s", self._name, error)
+            return Memory(None, key)
+        except Exception:
+            self.log.debug("the state of the asset cannot be read yet", exc_info=True)  # each query says so
+        return Memory(self.asset_state_store, key)
+
     async def _first(self) -> dict[str, Any]:
         while True:
             try:
@@ -165,8 +178,9 @@ class UnreadMessagesTrigger(BaseEventTrigger):
         if not any(asked.unread.values()):
             return False
         announced: Announced = await remembered.load()
-        fresh = announced.fresh(asked.unread, asked.from_slaves)
-        if not fresh or announced.is_at_work(asked.unread, time.time(), self.hold, asked.from_slaves):
+        now = time.time()
+        fresh = announced.fresh(asked.unread, now, self.hold, asked.from_slaves)
+        if not fresh or announced.is_at_work(asked.unread, now, self.hold, asked.from_slaves):
             return False
         if not self._are_enough(fresh) and not await asyncio.to_thread(self._are_old, fresh, stored):
             return False
