@@ -161,6 +161,11 @@ search: .venv/installed ## list messages; [TOPIC=…] [GROUP=…] [KEY=…] [STA
 	  $${KEY:+--key="$$KEY"} $${STATE:+--state="$$STATE"} $${FROM:+--start="$$FROM"} $${TO:+--end="$$TO"} $${MIN_MS:+--min-ms="$$MIN_MS"} \
 	  $(if $(CLUSTER_GIVEN),--cluster="$$CLUSTER") $${FORMAT:+--format="$$FORMAT"}
 
+.PHONY: provider
+provider: .venv/installed ## build the wheel of the Airflow provider for RocketMQ, below TRACE_HOME
+	@uv=$$(command -v uv || echo .tools/uv/bin/uv); UV_SYSTEM_CERTS="$${UV_SYSTEM_CERTS:-true}" "$$uv" build --wheel --python .venv/bin/python \
+	  --out-dir "$$TRACE_HOME/provider" provider
+
 .PHONY: dashboards dashboards-export dashboards-screenshots
 dashboards: .venv/installed .venv-dashboards/installed ## start Superset with the dashboards on the published marts, until Ctrl-C; DASHBOARDS_PORT=8088
 	@$(RUN) deploy.dashboards.service --port="$$DASHBOARDS_PORT"

@@ -5,8 +5,8 @@
 marts of few new records, too, as `trace_marts` does. New records update the Asset `lake.events.trace_records`, which starts
 `trace_marts`. If nothing is new, no Spark job is started: the watermarks advance.
 
-**Starts** when brokers have new messages, for which the triggerer asks them, and on a timer, which also advances the watermarks
-of queues without new messages.
+**Starts** when a cluster has `freshness.messages` unread messages or its oldest one is `freshness.seconds` old, for which the
+triggerer asks the brokers, and on a timer, which also advances the watermarks of queues without new messages.
 
 **Fails** in the task `extracted` of a cluster if a broker or nameserver is unreachable or rejects the credentials, if a topic
 was deleted and recreated, or if a queue cannot be read to its end. The other queues and clusters are read and merged; the
@@ -50,7 +50,12 @@ MESSAGES = Asset(
     watchers=[
         AssetWatcher(
             name=cluster.name,
-            trigger=NewTraceMessagesTrigger(cluster.name, SCHEDULES.poll_seconds, SCHEDULES.pause_seconds),
+            trigger=NewTraceMessagesTrigger(
+                cluster.name,
+                min_messages=SETTINGS.freshness.messages,
+                max_age=SETTINGS.freshness.seconds,
+                poll_interval=SCHEDULES.poll_seconds,
+            ),
         )
         for cluster in SETTINGS.clusters
         if SCHEDULES.poll_seconds

@@ -45,8 +45,8 @@ def airflow_environment(settings: Settings) -> dict[str, str]:
         "TRACE_HOME": str(settings.home),
         "TRACE_CLUSTERS": json.dumps([cluster.model_dump() for cluster in settings.clusters]),
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
-        # The second folder has the package metadata of the connection type.
-        "PYTHONPATH": f"{PROJECT}{os.pathsep}{PROJECT / 'plugins'}",
+        # The second folder has the provider, with the package metadata by which Airflow finds it.
+        "PYTHONPATH": f"{PROJECT}{os.pathsep}{PROJECT / 'provider'}",
         "PYSPARK_PYTHON": sys.executable,
         **({"SPARK_LOCAL_IP": "127.0.0.1"} if settings.spark.is_local else {}),
         **_lineage(settings),

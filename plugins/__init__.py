@@ -1,1 +1,1 @@
-"""Airflow extensions: the connection type `rocketmq`, its hook, a sensor, pages and a link."""
+"""Airflow extensions of the warehouse: trigger and sensor for trace messages, operators, pages and a link."""

@@ -1,69 +1,78 @@
-"""Start a DAG when brokers have new trace messages: the trigger of an AssetWatcher.
+"""Start a DAG when brokers have unread trace messages: the trigger of an AssetWatcher.
 
-    Asset("rocketmq.trace_messages", watchers=[AssetWatcher(name="prod", trigger=NewTraceMessagesTrigger("prod", 10, 60))])
+    Asset("rocketmq.trace_messages", watchers=[AssetWatcher(name="prod", trigger=NewTraceMessagesTrigger("prod"))])
 
+It is the trigger of the provider, with the committed offsets of `lake.raw.trace_messages` in place of those of a consumer group.
 The processor of DAG files and each task import this with the DAG: the client and pyiceberg are imported by the triggerer.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator
-from typing import Any
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
-from airflow.triggers.base import BaseEventTrigger, TriggerEvent
+from airflow_provider_rocketmq.triggers.unread import Asked, UnreadMessagesTrigger
+
+if TYPE_CHECKING:
+    from spark_jobs.rocketmq.client import Client
+    from spark_jobs.settings import Cluster, Settings
 
 
-class NewTraceMessagesTrigger(BaseEventTrigger):
-    """Fires with `{"cluster": name, "unread": {queue: messages}}` when there are messages that no published extraction has read.
+class NewTraceMessagesTrigger(UnreadMessagesTrigger):
+    """Fires with `{"cluster": name, "unread": {"<cluster>/<topic>/<broker>/<id>": messages}}`.
 
-    It does not fire again for the same messages: those of a queue that cannot be read are left to the DAG's timer. It never ends.
-    Brokers that cannot be queried are a warning in the triggerer's log, once for each reason: the DAG's timer reports them.
+    Unread is what no published extraction has read.
 
     Attributes:
-        cluster: name of a cluster in the settings, which the triggerer must have too.
-        poll_seconds: between two queries.
-        pause_seconds: from an event to the next query.
+        cluster: name of a cluster in the settings, which the triggerer must have too, with the secrets and the lake's catalog.
+
+    Further arguments: as `UnreadMessagesTrigger`.
     """
 
-    def __init__(self, cluster: str, poll_seconds: float, pause_seconds: float) -> None:
-        super().__init__()
+    def __init__(self, cluster: str, **when: Any) -> None:
+        super().__init__(**when)
         self.cluster = cluster
-        self.poll_seconds = poll_seconds
-        self.pause_seconds = pause_seconds
 
-    def serialize(self) -> tuple[str, dict[str, Any]]:
-        """The path of the class, and its arguments."""
-        return (
-            "plugins.trace_watcher.NewTraceMessagesTrigger",
-            {
-                "cluster": self.cluster,
-                "poll_seconds": self.poll_seconds,
-                "pause_seconds": self.pause_seconds,
-            },
+    @property
+    def place(self) -> dict[str, str]:
+        """The cluster."""
+        return {"cluster": self.cluster}
+
+    def ask(self) -> Asked:
+        """Ask the cluster's brokers, and the lake."""
+        from spark_jobs.ingest.lag import name, unread_traces
+
+        with self._brokers() as (settings, cluster, client):
+            found = unread_traces(settings, cluster, client)
+        return Asked(
+            {str(name(cluster, queue)): offsets for queue, offsets in found.offsets.items()},
+            {str(name(cluster, queue)) for queue in found.from_slaves},
+            found.problems,
         )
 
-    async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Query again and again, in a thread, as the client blocks."""
-        from plugins.trace_sensor import unread_offsets
+    def stored_at(self, offsets: Mapping[str, int]) -> dict[str, int | None]:
+        """Read the message at each offset."""
+        from spark_jobs.ingest.lag import name
 
-        announced: dict[str, range] = {}
-        problem = ""
-        while True:
-            try:
-                found = await asyncio.to_thread(unread_offsets, self.cluster)
-                problem = ""
-            except (
-                Exception
-            ) as error:  # brokers, a secret, the catalog: Airflow would start the trigger again at once
-                if str(error) != problem:
-                    problem = str(error)
-                    self.log.warning("new messages of cluster %s are not noticed: %s", self.cluster, problem)
-                found = {}
-            if found and found != announced:
-                announced = found
-                counts = {queue: len(offsets) for queue, offsets in found.items()}
-                yield TriggerEvent({"cluster": self.cluster, "unread": counts})
-                await asyncio.sleep(self.pause_seconds)
-            else:
-                await asyncio.sleep(self.poll_seconds)
+        found: dict[str, int | None] = {}
+        with self._brokers() as (_, cluster, client):
+            for topic in cluster.topics:
+                for queue in client.queues(topic):
+                    if (key := str(name(cluster, queue))) in offsets:
+                        message = client.message_at(queue, offsets[key])
+                        found[key] = message.store_time if message else None
+        return found
+
+    @contextmanager
+    def _brokers(self) -> Iterator[tuple[Settings, Cluster, Client]]:
+        """A client with the credentials of the cluster's `airflow_conn_id` or `credentials_env`."""
+        from airflow_provider_rocketmq.hooks.rocketmq import RocketMQHook
+        from spark_jobs.ingest import lag
+        from spark_jobs.settings import Settings
+
+        settings = Settings()
+        found = settings.cluster(self.cluster)
+        credentials = RocketMQHook(found.airflow_conn_id).credentials() if found.airflow_conn_id else None
+        with lag.client(settings, found, credentials) as client:
+            yield settings, found, client

@@ -246,15 +246,10 @@ class Schedules(Section):
         description="`trace_ingest`; if it runs less often, raise `checks.freshness_*_minutes` and `checks.*_silent_minutes`",
     )
     poll_seconds: float = Field(
-        default=10,
+        default=5,
         ge=0,
-        description="the triggerer asks the brokers so often for new messages, which start `trace_ingest` between the times of "
-        "`ingest`, too; 0: it does not ask",
-    )
-    pause_seconds: float = Field(
-        default=60,
-        ge=1,
-        description="after new messages have started `trace_ingest`, the triggerer waits so long",
+        description="the triggerer asks the brokers so often for unread messages, which start `trace_ingest`, too (section "
+        "`freshness`); 0: it does not ask",
     )
     marts: str = Field(
         default="*/15 * * * *", description="`trace_marts`, which also runs when records were ingested"
@@ -277,6 +272,15 @@ class Schedules(Section):
         if not croniter.is_valid(value):
             raise ValueError("not a cron expression, such as */5 * * * *")
         return value
+
+
+class Freshness(Section):
+    """When unread trace messages start `trace_ingest`, between the times of `schedules.ingest`: what comes first."""
+
+    seconds: float = Field(
+        default=20, ge=0, description="the broker stored the oldest unread message of a cluster so long ago"
+    )
+    messages: int = Field(default=10_000, ge=1, description="a cluster has so many unread messages")
 
 
 class Driver(Section):
@@ -486,6 +490,7 @@ class Settings(BaseSettings):
     checks: Checks = Checks()
     alerts: Alerts = Field(default_factory=Alerts)
     schedules: Schedules = Schedules()
+    freshness: Freshness = Freshness()
     rebuild: Rebuild = Rebuild()
     driver: Driver = Driver()
     cleanup: Cleanup = Cleanup()

@@ -31,7 +31,7 @@ from sandbox.broker import rocketmq
 from spark_jobs.serving.contents import ServingFileError, current_file
 from spark_jobs.settings import PROJECT, Cluster, Settings, load_settings
 
-AT_MOST = {"rest_cpu_share": 0.15, "freshness_p95_s": 150.0}
+AT_MOST = {"rest_cpu_share": 0.15, "freshness_p95_s": 120.0}
 SETTLE_SECONDS, LAST_SECONDS = 240, 600
 _console = Console(width=120, highlight=False)
 

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from threading import Thread
 
-from spark_jobs.ingest.lag import behind
 from spark_jobs.ingest.source_options import datasource_options
 from spark_jobs.lake.offsets import Position, Positions, Queue
 from spark_jobs.rocketmq import route
@@ -125,7 +124,7 @@ def _query_queues(
         position = committed.get(name, UNREAD)
         try:
             bounds = client.bounds(queue)
-            answers.seen[name] = state = QueueState(position, bounds, len(behind(bounds, position)))
+            answers.seen[name] = state = QueueState(position, bounds, len(bounds.unread(position.next)))
             if state.unread and (first := client.message_at(queue, state.first_unread)):
                 answers.seen[name] = replace(state, stored_at=first.store_time)
         except RocketMQError as error:

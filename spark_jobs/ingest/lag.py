@@ -2,45 +2,45 @@
 
 from __future__ import annotations
 
-from spark_jobs.ingest.topic_source import TopicSource
+from spark_jobs.ingest.source_options import datasource_options
 from spark_jobs.lake.offsets import Position, Queue, committed_positions
 from spark_jobs.lake.tables import RAW
 from spark_jobs.rocketmq.acl import Credentials
-from spark_jobs.rocketmq.client import Bounds
+from spark_jobs.rocketmq.client import Client
+from spark_jobs.rocketmq.options import Options
+from spark_jobs.rocketmq.route import MessageQueue
+from spark_jobs.rocketmq.unread import Unread, unread
 from spark_jobs.settings import Cluster, Settings
 
+# Each queue is asked once: who waits for messages asks again.
+_TIMEOUT_MS = 5_000
 
-def unread(
-    settings: Settings, cluster: Cluster, credentials: Credentials | None = None
-) -> dict[Queue, range]:
-    """The offsets of unread messages per queue of the cluster; queues without any are left out.
 
-    Args:
-        settings: of the catalog.
-        cluster: the cluster with its trace topics.
-        credentials: None for those of `cluster.credentials_env`, if set.
+def client(settings: Settings, cluster: Cluster, credentials: Credentials | None = None) -> Client:
+    """A client of the cluster that retries nothing; without `credentials` those of `cluster.credentials_env` are used.
 
     Raises:
-        RocketMQError: a queue's broker cannot be reached. That does not mean that there are no new messages.
         ValueError: a secret or a TLS file is missing.
     """
-    positions = committed_positions(settings, RAW)
-    with TopicSource(cluster, settings.extract, credentials) as source:
-        bounds = {queue: source.bounds(queue) for topic in cluster.topics for queue in source.queues(topic)}
-    return {
-        queue: offsets
-        for queue, found in bounds.items()
-        if (offsets := behind(found, positions.get(queue, Position(next=0))))
-    }
+    given = datasource_options(cluster, settings.extract)
+    given |= {"topic": cluster.topics[0], "timeoutMs": str(_TIMEOUT_MS)}
+    return Options.parse(given).client(credentials, attempts=1)
 
 
-def behind(bounds: Bounds, position: Position) -> range:
-    """The offsets of the messages of a queue after the position.
+def unread_traces(settings: Settings, cluster: Cluster, brokers: Client) -> Unread:
+    """The offsets of unread messages per queue of the cluster's trace topics, after the committed offsets of raw.
 
-    A queue whose max offset (of its master) is before the position was recreated: all its messages count, so that an
-    extraction is started, whose error message has the next step.
+    Raises:
+        WrongLakeError: the lake is not the one of the settings.
     """
-    start = position.next
-    if bounds.max_offset < start and bounds.from_master:
-        start = 0
-    return range(max(start, bounds.min_offset), bounds.max_offset)
+    positions = committed_positions(settings, RAW)
+
+    def committed(queue: MessageQueue) -> int:
+        return positions.get(name(cluster, queue), Position(next=0)).next
+
+    return unread(brokers, cluster.topics, committed)
+
+
+def name(cluster: Cluster, queue: MessageQueue) -> Queue:
+    """A queue as the tables name it."""
+    return Queue(cluster.name, queue.topic, queue.broker, queue.queue_id)

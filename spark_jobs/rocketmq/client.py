@@ -41,6 +41,16 @@ class Bounds:
     max_offset: int
     from_master: bool = True
 
+    def unread(self, committed: int) -> range:
+        """The offsets of the messages from the committed offset on; what has expired is not among them.
+
+        A queue whose max offset (of its master) is before the committed offset was recreated: all its messages count.
+        """
+        if self.max_offset < committed and self.from_master:
+            committed = 0
+        start = max(committed, self.min_offset)
+        return range(start, max(start, self.max_offset))
+
 
 @dataclass(frozen=True, slots=True)
 class Pulled:

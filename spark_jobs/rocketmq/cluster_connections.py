@@ -208,6 +208,26 @@ class ClusterConnections:
                 failures += 1
                 queue = self._before_retry(error, queue, broker_id, failures, f"{failures} attempts")
 
+    def call_master(
+        self, queue: MessageQueue, request: Callable[[Connection, QueueLocation], _Response]
+    ) -> _Response:
+        """Run `request` once on a connection to the queue's master.
+
+        Raises:
+            UnreachableError: the master is not in the queue's route, or cannot be reached.
+            RocketMQError: the error of `request`.
+        """
+        address = dict(queue.addresses).get(MASTER_ID)
+        if address is None:
+            raise UnreachableError(
+                f"{self.location(queue)}: the route has no master of this broker; is it down?"
+            )
+        try:
+            return request(self._cached_connection(address), self.location(queue, address))
+        except RocketMQError:
+            self._drop(address)
+            raise
+
     def _before_retry(
         self, error: RocketMQError, queue: MessageQueue, broker_id: int, failures: int, note: str
     ) -> MessageQueue:

@@ -11,6 +11,8 @@ from spark_jobs.rocketmq.errors import QueueLocation
 from spark_jobs.rocketmq.frames import Frame
 
 PULL_MESSAGE = 11
+QUERY_CONSUMER_OFFSET = 14
+UPDATE_CONSUMER_OFFSET = 15
 SEARCH_OFFSET_BY_TIMESTAMP = 29
 GET_MAX_OFFSET = 30
 GET_MIN_OFFSET = 31
@@ -25,6 +27,7 @@ TOPIC_NOT_EXIST = 17
 PULL_NOT_FOUND = 19
 PULL_RETRY_IMMEDIATELY = 20
 PULL_OFFSET_MOVED = 21
+QUERY_NOT_FOUND = 22
 SUBSCRIPTION_GROUP_NOT_EXIST = 26
 INVALID_PARAMETER = 29
 FLOW_CONTROL = 215
@@ -59,6 +62,16 @@ def offset_by_time(topic: str, queue_id: int, timestamp_ms: int) -> dict[str, st
     Brokers from 5.0 on obey `boundaryType`; earlier ones return the message nearest to the time.
     """
     return {**queue_offset(topic, queue_id), "timestamp": str(timestamp_ms), "boundaryType": "LOWER"}
+
+
+def committed_offset(topic: str, queue_id: int, group: str) -> dict[str, str]:
+    """Fields of QUERY_CONSUMER_OFFSET. Brokers from 5.0 on obey `setZeroIfNotFound`."""
+    return {**queue_offset(topic, queue_id), "consumerGroup": group, "setZeroIfNotFound": "false"}
+
+
+def commit_offset(topic: str, queue_id: int, group: str, offset: int) -> dict[str, str]:
+    """Fields of UPDATE_CONSUMER_OFFSET: `offset` is the one that the group reads next."""
+    return {**queue_offset(topic, queue_id), "consumerGroup": group, "commitOffset": str(offset)}
 
 
 def pull(topic: str, queue_id: int, offset: int, count: int, group: str) -> dict[str, str]:
@@ -149,7 +162,7 @@ def _access_denied(remark: str, what: str) -> errors.AccessDeniedError:
     if is_about_identity and "permission" not in words:
         return errors.AuthenticationError(
             f"{what}. Check the access key and secret key in the environment of this process "
-            "(option credentialsEnv, or credentials_env in the settings)"
+            "(option credentialsEnv, or credentials_env in the settings), or in the Airflow connection"
         )
     return errors.PermissionDeniedError(
         f"{what}. Grant this user Sub and Get on the topic and Sub on the consumer group, or make the topic readable"

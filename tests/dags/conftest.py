@@ -25,8 +25,10 @@ def dags(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         for name, value in airflow_environment(settings).items():
             patch.setenv(name, value)
-        for name, value in (SCHEDULES | {"poll_seconds": "11", "pause_seconds": "61"}).items():
+        for name, value in (SCHEDULES | {"poll_seconds": "11"}).items():
             patch.setenv(f"TRACE_SCHEDULES__{name.upper()}", value)
+        patch.setenv("TRACE_FRESHNESS__SECONDS", "61")
+        patch.setenv("TRACE_FRESHNESS__MESSAGES", "500")
         # Airflow reads its home when it is first imported.
         from airflow.dag_processing.dagbag import DagBag
 

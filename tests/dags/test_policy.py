@@ -185,8 +185,9 @@ def test_maintenance_waits_for_the_writers_of_its_tables(dags):
 
 def test_new_messages_of_each_cluster_start_the_ingest(dags):
     (asset,) = dags["trace_ingest"].timetable.asset_condition.objects
+    when = {"min_messages": 500, "max_age": 61, "poll_interval": 11, "hold": 600, "once": False}
     assert {watcher.name: watcher.trigger.serialize()[1] for watcher in asset.watchers} == {
-        name: {"cluster": name, "poll_seconds": 11, "pause_seconds": 61} for name in ("c1", "c2")
+        name: {"cluster": name, **when} for name in ("c1", "c2")
     }
 
 

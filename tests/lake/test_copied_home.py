@@ -168,7 +168,7 @@ def test_a_home_that_was_moved_and_linked_is_the_same_lake(original, tmp_path):
 
 def test_the_lake_is_opened_at_two_places_alone():
     """So that nothing gets at it unverified. A restore and a move open a copy that nobody else may open yet."""
-    folders = ("spark_jobs", "plugins", "deploy", "sandbox", "dags", "docs", "benchmarks")
+    folders = ("spark_jobs", "plugins", "provider", "deploy", "sandbox", "dags", "docs", "benchmarks")
     opened = {
         f"{file.relative_to(PROJECT)}: {how}"
         for folder in folders
@@ -184,7 +184,7 @@ def test_the_lake_is_opened_at_two_places_alone():
 
 
 def test_the_sensor_fails(on_copy):
-    from plugins.trace_sensor import unread_messages
+    from plugins.trace_watcher import NewTraceMessagesTrigger
 
     with pytest.raises(WrongLakeError):
-        unread_messages("c")
+        NewTraceMessagesTrigger("c").found()

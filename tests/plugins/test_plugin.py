@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from plugins.rocketmq_provider import get_provider_info
+from airflow_provider_rocketmq import get_provider_info
 from spark_jobs.settings import PROJECT
 
 
@@ -28,20 +28,32 @@ def test_the_connection_type_is_listed_with_its_form(airflow_home):
 
 
 def test_the_form_has_the_fields_that_the_hook_takes(airflow_home):
-    from plugins.rocketmq_hook import EXTRA, EXTRA_TLS
+    from airflow_provider_rocketmq.hooks.rocketmq import EXTRA
 
     [kind] = get_provider_info()["connection-types"]
-    assert set(kind["conn-fields"]) == {*EXTRA, *EXTRA_TLS}
+    assert set(kind["conn-fields"]) == set(EXTRA)
 
 
 def test_a_connection_of_the_type_gets_the_hook(airflow_home):
     from airflow.sdk import Connection
 
-    from plugins.rocketmq_hook import RocketMQHook
+    from airflow_provider_rocketmq.hooks.rocketmq import RocketMQHook
 
     hook = Connection(conn_id="c1", conn_type="rocketmq").get_hook()
     assert isinstance(hook, RocketMQHook)
     assert hook.rocketmq_conn_id == "c1"
+
+
+def test_the_message_queue_of_the_scheme_is_the_trigger(airflow_home):
+    from airflow.providers.common.messaging.triggers.msg_queue import MessageQueueTrigger
+
+    from airflow_provider_rocketmq.triggers.rocketmq import RocketMQTrigger
+
+    named = {"topic": "orders", "consumer_group": "billing"}
+    when = {"min_messages": 3, "max_age": 60, "poll_interval": 5, "hold": 100}
+    trigger = MessageQueueTrigger(scheme="rocketmq", **named, **when)
+    assert trigger.serialize() == RocketMQTrigger(**named, **when).serialize()
+    assert trigger.serialize()[1] == {**named, **when, "rocketmq_conn_id": "rocketmq_default", "once": False}
 
 
 @pytest.mark.parametrize(("dag_id", "task_id"), [("trace_ingest", "ingest"), ("trace_marts", "build")])

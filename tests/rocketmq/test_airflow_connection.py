@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 from collections.abc import Iterator
 from importlib import import_module
+from uuid import uuid4
 
 import pyarrow as pa
 import pytest
 
 from deploy.airflow_environment import airflow_environment
-from spark_jobs.ingest.lag import behind
 from spark_jobs.lake.catalog import lake
 from spark_jobs.lake.offsets import OFFSETS, Position, Queue, to_json
 from spark_jobs.rocketmq.client import Bounds
+from spark_jobs.rocketmq.group_offsets import commit_offset, committed_offset
 from spark_jobs.settings import Cluster, Settings
 from tests.rocketmq.conftest import LONG_COUNT, LONG_TOPIC, Written
 
@@ -36,14 +36,14 @@ def connect(patch: pytest.MonkeyPatch, **fields: object) -> None:
 
 
 def outcome(patch: pytest.MonkeyPatch, **fields: object) -> tuple[bool, str]:
-    from plugins.rocketmq_hook import RocketMQHook
+    from airflow_provider_rocketmq.hooks.rocketmq import RocketMQHook
 
     connect(patch, **fields)
     return RocketMQHook("sandbox").test_connection()
 
 
 def test_a_good_connection_names_topics_and_brokers(connections, written: Written):
-    extra = {"trace_topics": f"{LONG_TOPIC}, three", "tls": False, "namespace": ""}
+    extra = {"topics": f"{LONG_TOPIC}, three", "tls": False, "namespace": ""}
     ok, message = outcome(connections, host=written.sandbox.namesrv, extra=extra)
     assert ok, message
     assert f"{LONG_TOPIC}: 1 queues on broker-a hold {LONG_COUNT} messages" in message
@@ -55,12 +55,12 @@ def test_a_good_connection_names_topics_and_brokers(connections, written: Writte
     [
         ({"host": ""}, "host must name a nameserver"),
         ({"host": "127.0.0.1:1"}, "no nameserver answers"),
-        ({"extra": {"trace_topics": "no_such_topic"}}, "no_such_topic"),
+        ({"extra": {"topics": "no_such_topic"}}, "no_such_topic"),
         ({"extra": {"tokn": SECRET}}, "extra has no field tokn"),
         ({"login": "key"}, "go together"),
         ({"extra": {"tls_ca_file": "/ca.pem"}}, "need tls"),
         ({"extra": {"tls": True, "tls_ca_file": "/no/such/ca.pem"}}, "/no/such/ca.pem"),
-        ({"extra": {"tls": True, "tls_verify": SECRET}}, "tls.verify"),
+        ({"extra": {"tls": True, "tls_verify": SECRET}}, "tls_verify must be"),
     ],
 )
 def test_a_bad_connection_says_what_is_wrong_and_no_secret(
@@ -73,7 +73,7 @@ def test_a_bad_connection_says_what_is_wrong_and_no_secret(
 
 
 def test_nameservers_get_the_port_that_they_lack(connections):
-    from plugins.rocketmq_hook import cluster
+    from airflow_provider_rocketmq.hooks.rocketmq import cluster
 
     found = cluster("c", "10.0.0.5:9876; 10.0.0.6 ;[::1]:9877", 9878, {})
     assert found.namesrv == ["10.0.0.5:9876", "10.0.0.6:9878", "[::1]:9877"]
@@ -93,7 +93,7 @@ def test_nameservers_get_the_port_that_they_lack(connections):
     ],
 )
 def test_messages_behind_a_position(bounds, following, expected):
-    assert len(behind(bounds, Position(next=following))) == expected
+    assert len(bounds.unread(following)) == expected
 
 
 @pytest.fixture
@@ -150,45 +150,52 @@ def test_the_sensor_waits_in_its_trigger_until_messages_come(raw_read_to):
 
 
 def test_a_trigger_that_cannot_ask_fails_its_sensor(raw_read_to, connections):
-    from airflow.sdk.exceptions import AirflowException
+    from airflow.sdk.exceptions import AirflowException, TaskDeferred
 
-    from plugins.trace_sensor import TraceMessagesSensor, TraceMessagesTrigger
+    from plugins.trace_sensor import TraceMessagesSensor
 
+    raw_read_to(LONG_COUNT)
+    sensor = TraceMessagesSensor(task_id="new", cluster="c")
+    with pytest.raises(TaskDeferred) as deferred:
+        sensor.execute({})
     dead = [Cluster(name="c", namesrv=["127.0.0.1:1"]).model_dump()]
     connections.setenv("TRACE_CLUSTERS", json.dumps(dead))
-    event = asyncio.run(anext(TraceMessagesTrigger("c").run()))
+    event = asyncio.run(anext(deferred.value.trigger.run()))
     with pytest.raises(AirflowException, match="no nameserver answers"):
-        TraceMessagesSensor(task_id="new", cluster="c").execute_complete({}, event.payload)
+        sensor.execute_complete({}, event.payload)
 
 
-def test_the_watcher_fires_once_for_new_messages_and_goes_on_after_an_error(raw_read_to, connections):
-    from plugins.trace_watcher import NewTraceMessagesTrigger
+def test_the_sensor_of_a_topic_waits_for_what_a_group_has_not_committed(connections, written: Written):
+    from airflow.sdk.exceptions import TaskDeferred
 
-    queue = f"c/{LONG_TOPIC}/broker-a/0"
-    _, arguments = NewTraceMessagesTrigger("c", 0.1, 0.1).serialize()
-    trigger = NewTraceMessagesTrigger(**json.loads(json.dumps(arguments)))
+    from airflow_provider_rocketmq.hooks.rocketmq import RocketMQHook
+    from airflow_provider_rocketmq.sensors.rocketmq import RocketMQSensor
 
-    async def events() -> list[dict]:
-        found: list[dict] = []
+    connect(connections, host=written.sandbox.namesrv)
+    group = f"waiting-{uuid4().hex[:8]}"
+    sensor = RocketMQSensor(
+        task_id="new", topic="three", consumer_group=group, rocketmq_conn_id="sandbox", poke_interval=0.2
+    )
+    assert sensor.execute({}) == {"broker-a/0": 1000, "broker-a/2": 10}
+    hook = RocketMQHook("sandbox")
+    with hook.get_conn() as client:
+        assert [committed_offset(client, each, group) for each in client.queues("three")] == [None] * 3
+    assert len(list(hook.consume("three", group))) == 1010
+    with pytest.raises(TaskDeferred) as deferred:
+        sensor.execute({})
+    with hook.get_conn() as client:
+        last = next(queue for queue in client.queues("three") if queue.queue_id == 2)
+        commit_offset(client, last, group, 7)
+    event = asyncio.run(anext(deferred.value.trigger.run()))
+    assert sensor.execute_complete({}, event.payload) == {"broker-a/2": 3}
 
-        async def watch() -> None:
-            async for event in trigger.run():
-                found.append(event.payload)
 
-        async def unread(count: int, clusters: str) -> None:
-            connections.setenv("TRACE_CLUSTERS", clusters)
-            await asyncio.to_thread(raw_read_to, LONG_COUNT - count)
-            await asyncio.sleep(1.5)
+def test_what_a_failed_task_has_not_asked_beyond_is_not_committed(connections, written: Written):
+    from airflow_provider_rocketmq.hooks.rocketmq import RocketMQHook
 
-        await asyncio.to_thread(raw_read_to, LONG_COUNT)
-        watching = asyncio.ensure_future(watch())
-        await asyncio.sleep(1.5)
-        here = os.environ["TRACE_CLUSTERS"]
-        away = json.dumps([Cluster(name="c", namesrv=["127.0.0.1:1"]).model_dump()])
-        for count, clusters in [(1, here), (1, here), (2, away), (2, here), (0, here), (1, here)]:
-            await unread(count, clusters)
-        assert not watching.done()
-        watching.cancel()
-        return found
-
-    assert asyncio.run(events()) == [{"cluster": "c", "unread": {queue: count}} for count in (1, 2, 1)]
+    connect(connections, host=written.sandbox.namesrv)
+    hook, group = RocketMQHook("sandbox"), f"failing-{uuid4().hex[:8]}"
+    assert next(hook.consume("many", group)).queue_offset == 0  # and the task ends
+    assert [each.queue_offset for each in hook.consume("many", group, max_messages=5)] == [0, 1, 2, 3, 4]
+    assert [each.queue_offset for each in hook.consume("many", group)] == [5, 6]
+    assert list(hook.consume("many", group)) == []

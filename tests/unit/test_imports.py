@@ -9,12 +9,14 @@ from pathlib import Path
 
 from spark_jobs.settings import PROJECT
 
-TOP = ("dags", "plugins", "deploy", "sandbox")
+TOP = ("dags", "plugins", "provider", "deploy", "sandbox")
 
 
 def package_of(module: str) -> str:
     """The row of the table: a package or module of `spark_jobs`, or another top-level folder."""
     first, *rest = module.split(".")
+    if first == "airflow_provider_rocketmq":  # in the folder `provider`
+        return "provider"
     return rest[0] if first == "spark_jobs" and rest else first
 
 
@@ -25,7 +27,7 @@ def imported_by(file: Path) -> set[str]:
             modules |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
             modules |= {f"{node.module}.{alias.name}" for alias in node.names}
-    ours = (*TOP, "spark_jobs", "benchmarks", "docs", "tests")
+    ours = (*TOP, "airflow_provider_rocketmq", "spark_jobs", "benchmarks", "docs", "tests")
     return {package_of(module) for module in modules if module.split(".")[0] in ours}
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 import tomllib
+from configparser import ConfigParser
 from email import message_from_string
 
 import pytest
@@ -18,11 +19,19 @@ VERSION = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]["ve
 
 
 def test_the_version_is_that_of_pyproject():
-    (about,) = (PROJECT / "plugins").glob("*.dist-info/METADATA")
-    assert message_from_string(about.read_text())["Version"] == VERSION
-    assert about.parent.name == f"rocketmq_trace_warehouse-{VERSION}.dist-info"
     assert yaml.safe_load((PROJECT / "dbt_project" / "dbt_project.yml").read_text())["version"] == VERSION
     assert f"## [{VERSION}]" in (PROJECT / "CHANGELOG.md").read_text()
+
+
+def test_the_metadata_of_the_provider_are_those_of_its_wheel():
+    wheel = tomllib.loads((PROJECT / "provider" / "pyproject.toml").read_text())["project"]
+    (about,) = (PROJECT / "provider").glob("*.dist-info")
+    assert about.name == f"airflow_provider_rocketmq-{wheel['version']}.dist-info"
+    found = message_from_string((about / "METADATA").read_text())
+    assert (found["Name"], found["Version"]) == (wheel["name"], wheel["version"])
+    points = ConfigParser()
+    points.read(about / "entry_points.txt")
+    assert {name: dict(points[name]) for name in points.sections()} == wheel["entry-points"]
 
 
 def test_the_licences_are_up_to_date():

@@ -1,8 +1,4 @@
-"""The connection type `rocketmq` and its form, which are in `provider.yaml`.
-
-Airflow reads connection types only from installed packages: the entry point that names this function is in the `dist-info`
-folder beside it, which Python finds if this folder is on `PYTHONPATH`.
-"""
+"""Apache RocketMQ for Airflow: connection type, hook, sensor, trigger and message queue."""
 
 from __future__ import annotations
 

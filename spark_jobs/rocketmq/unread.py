@@ -1,0 +1,61 @@
+"""Which messages of some topics are after the committed offsets. Nothing is consumed or committed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from spark_jobs.rocketmq.client import Client
+from spark_jobs.rocketmq.errors import AccessDeniedError, ConnectionLostError, RocketMQError
+from spark_jobs.rocketmq.route import MessageQueue
+
+
+@dataclass(frozen=True)
+class Unread:
+    """What the brokers that answered have.
+
+    Attributes:
+        offsets: per queue that was asked, the offsets of its unread messages; an empty range if there are none.
+        from_slaves: those of them that a slave answered: they may end before the queue does.
+        problems: why other queues could not be asked.
+    """
+
+    offsets: dict[MessageQueue, range] = field(default_factory=dict)
+    from_slaves: set[MessageQueue] = field(default_factory=set)
+    problems: list[str] = field(default_factory=list)
+
+
+def unread(client: Client, topics: Iterable[str], committed: Callable[[MessageQueue], int]) -> Unread:
+    """Ask each queue once; a broker that cannot be asked hides nothing of the others.
+
+    Args:
+        client: with few `attempts` and a short `timeout`, as nothing is retried here either.
+        topics: their names on the brokers.
+        committed: the offset that is read next of a queue. It may raise `RocketMQError`.
+    """
+    found = Unread()
+    given_up: set[tuple[str, str]] = set()  # topic and broker
+    for topic in topics:
+        try:
+            queues = client.queues(topic)
+        except RocketMQError as error:
+            found.problems.append(str(error))
+            if isinstance(error, ConnectionLostError):  # no nameserver answers
+                break
+            continue
+        for queue in queues:
+            if {(topic, queue.broker), ("", queue.broker)} & given_up:
+                continue
+            try:
+                position, bounds = committed(queue), client.bounds(queue)
+            except RocketMQError as error:
+                found.problems.append(str(error))
+                if isinstance(error, ConnectionLostError):
+                    given_up.add(("", queue.broker))
+                elif isinstance(error, AccessDeniedError):
+                    given_up.add((topic, queue.broker))
+                continue
+            found.offsets[queue] = bounds.unread(position)
+            if not bounds.from_master:
+                found.from_slaves.add(queue)
+    return found
