@@ -229,6 +229,10 @@ dictionary: setup ## generate docs/data_dictionary.md from the tables and models
 checks: setup ## generate docs/checks.md from the checks and their settings
 	@$(RUN) docs.checks
 
+.PHONY: metrics
+metrics: setup ## generate docs/metrics.md from the metrics for Prometheus and their settings
+	@$(RUN) docs.metrics
+
 .PHONY: licences
 licences: setup .venv-dashboards/installed ## generate docs/licences.md: every Python package and jar with version and licence
 	@$(RUN) docs.licences
