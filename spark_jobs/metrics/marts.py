@@ -2,33 +2,11 @@
 
 from __future__ import annotations
 
-from spark_jobs.lookup.reader import Reader, Row, Span
+from spark_jobs.lookup.reader import Reader, Row
 from spark_jobs.metrics.metric import Found, Metric, Series
+from spark_jobs.metrics.windows import both, create_windows, windowed
 from spark_jobs.settings import Settings
 
-# The windows of each cluster: the last hour that the watermark has passed by the grace, and the day (UTC) of the watermark.
-# A cluster without a watermark, or whose watermark is the epoch, has none.
-_WINDOWS = """
-create temp table windows as
-with complete as (select cluster, complete_to from serving.watermarks where complete_to > timestamp '1970-01-02')
-select
-  cluster,
-  'hour' as "window",
-  date_trunc('hour', complete_to - to_seconds($grace)) - interval 1 hour as starts_at,
-  date_trunc('hour', complete_to - to_seconds($grace)) as ends_at
-from complete
-union all
-select cluster, 'day', date_trunc('day', complete_to), complete_to
-from complete
-"""
-# Of the hours of the windows only: the mart may be too large to copy.
-_ORPHANS = """
-create temp table orphans as
-select cluster, topic, expected_group, cause, evidence, hour, count(*) as messages
-from {source}
-where is_orphan
-group by all
-"""
 # How many messages a producer group sent to a topic, and a consumer group attempted of it, in seven days.
 _TRAFFIC = """
 with last_days as (select cluster, complete_to - interval 7 days as since from serving.watermarks)
@@ -48,23 +26,6 @@ _GROUP = ("cluster", "topic", "consumer_group", "window")
 _PRODUCER = ("cluster", "topic", "producer_group", "window")
 
 
-def _windowed(mart: str) -> str:
-    """The rows of an hourly mart and of its mart by day that are those of the windows."""
-    return f"""(
-  select windows."window", mart.* exclude (hour) from windows
-  join marts.{mart} as mart on mart.cluster = windows.cluster and mart.hour = windows.starts_at
-  where windows."window" = 'hour'
-  union all by name
-  select windows."window", mart.* exclude (day) from windows
-  join marts.{mart}_daily as mart on mart.cluster = windows.cluster and mart.day = windows.starts_at::date
-  where windows."window" = 'day'
-)"""
-
-
-def _both(mart: str) -> str:
-    return f"marts.{mart}, marts.{mart}_daily"
-
-
 def _numbers(mart: str, label: str, columns: dict[str, str]) -> str:
     """A series per column, named by a label."""
     names = ", ".join(f"'{name}'" for name in columns)
@@ -73,7 +34,7 @@ select
   cluster, coalesce(topic, '') as topic, consumer_group, "window",
   unnest([{names}]) as {label},
   unnest([{", ".join(columns.values())}])::double as value
-from {_windowed(mart)}"""
+from {windowed(mart)}"""
 
 
 def _quantiles(mart: str, group: str) -> str:
@@ -82,7 +43,7 @@ select
   cluster, coalesce(topic, '') as topic, coalesce({group}, '') as {group}, "window",
   unnest(['0.5', '0.99']) as quantile,
   unnest([p50_ms, p99_ms]) / 1000 as value
-from {_windowed(mart)}
+from {windowed(mart)}
 where latency_count > 0"""
 
 
@@ -91,7 +52,7 @@ def _latency(name: str, mart: str, what: str) -> Metric:
         name,
         (*_GROUP, "quantile"),
         f"Median and 99th percentile of {what}, in the window.",
-        _both(mart),
+        both(mart),
         kind="summary",
         unit="seconds",
         sql=_quantiles(mart, "consumer_group"),
@@ -127,7 +88,7 @@ METRICS = (
         "consume_attempts",
         (*_GROUP, "outcome"),
         "Attempts of the consumer group in the window, by outcome.",
-        _both("consumer_group_success"),
+        both("consumer_group_success"),
         sql=_numbers(
             "consumer_group_success",
             "outcome",
@@ -143,18 +104,18 @@ METRICS = (
         _GROUP,
         "Attempts of the consumer group with outcome `success`, divided by its attempts with a SubAfter, in the "
         "window; no series without such an attempt.",
-        _both("consumer_group_success"),
+        both("consumer_group_success"),
         unit="ratio",
         sql=f"""
 select cluster, coalesce(topic, '') as topic, consumer_group, "window", succeeded / attempts_with_end as value
-from {_windowed("consumer_group_success")}
+from {windowed("consumer_group_success")}
 where attempts_with_end > 0""",
     ),
     Metric(
         "deliveries",
         (*_GROUP, "outcome"),
         "Deliveries of messages to the consumer group whose first attempt is in the window, by outcome.",
-        _both("consumer_group_success"),
+        both("consumer_group_success"),
         sql=_numbers(
             "consumer_group_success",
             "outcome",
@@ -179,7 +140,7 @@ where attempts_with_end > 0""",
         "send_latency_seconds",
         (*_PRODUCER, "quantile"),
         "Median and 99th percentile of the duration of a send, in the window.",
-        _both("send_latency"),
+        both("send_latency"),
         kind="summary",
         unit="seconds",
         sql=_quantiles("send_latency", "producer_group"),
@@ -188,11 +149,11 @@ where attempts_with_end > 0""",
         "sends",
         _PRODUCER,
         "Messages whose send returned in the window; a send that fails leaves no trace.",
-        _both("send_latency"),
+        both("send_latency"),
         sql=f"""
 select
   cluster, coalesce(topic, '') as topic, coalesce(producer_group, '') as producer_group, "window", sends::double as value
-from {_windowed("send_latency")}""",
+from {windowed("send_latency")}""",
     ),
     Metric(
         "orphaned_messages",
@@ -213,25 +174,25 @@ group by all""",
         "judged_messages",
         _GROUP,
         "Messages that were published in the window and can be judged: the denominator of the orphan rate.",
-        _both("orphan_rate"),
+        both("orphan_rate"),
         sql=f"""
 select
   cluster, coalesce(topic, '') as topic, expected_group as consumer_group, "window", judged::double as value
-from {_windowed("orphan_rate")}""",
+from {windowed("orphan_rate")}""",
     ),
     Metric(
         "orphan_ratio",
         (*_GROUP, "evidence"),
         "Messages whose cause counts in the orphan rate, by evidence, divided by the judged messages, in the window; no series "
         "without a judged message.",
-        _both("orphan_rate"),
+        both("orphan_rate"),
         unit="ratio",
         sql=f"""
 select
   cluster, coalesce(topic, '') as topic, expected_group as consumer_group, "window",
   unnest(['proven', 'inferred', 'unknown']) as evidence,
   unnest([orphaned_proven, orphaned_inferred, orphaned_unknown]) / judged as value
-from {_windowed("orphan_rate")}
+from {windowed("orphan_rate")}
 where judged > 0""",
     ),
     Metric(
@@ -249,13 +210,13 @@ where messages_behind is not null""",
         "completeness_ratio",
         ("cluster", "window"),
         "Estimated share of the consumer records in the window that arrived; no series if there is no estimate.",
-        _both("trace_completeness"),
+        both("trace_completeness"),
         unit="ratio",
         sql=f"""
 with sums as (
   select
     cluster, "window", sum(pairs) as pairs, sum(ends_without_begin) as ends, sum(begins_without_end) as begins
-  from {_windowed("trace_completeness")}
+  from {windowed("trace_completeness")}
   group by all
 )
 select
@@ -268,13 +229,13 @@ where pairs > 0""",
         ("cluster", "side", "topic", "consumer_group", "window"),
         "Messages in the traces of the window, divided by the messages that the brokers counted, of the hours in which both are "
         "known; `consumer_group` is empty on the side `producer`.",
-        _both("trace_coverage"),
+        both("trace_coverage"),
         unit="ratio",
         sql=f"""
 select
   cluster, side, coalesce(topic, '') as topic, coalesce(consumer_group, '') as consumer_group, "window",
   traced_known / broker_messages as value
-from {_windowed("trace_coverage")}
+from {windowed("trace_coverage")}
 where broker_messages > 0""",
     ),
     Metric(
@@ -334,11 +295,7 @@ def read(reader: Reader, settings: Settings) -> tuple[Found, Traffic]:
     Raises:
         duckdb.Error: the file, or a file of its tables, cannot be read.
     """
-    reader.query(_WINDOWS, grace=settings.limits.grace_seconds)
-    (bounds,) = reader.query("select min(starts_at) as first, max(ends_at) as last from windows")
-    hours = Span(bounds["first"], bounds["last"]) if bounds["first"] else ()
-    source, parameters = reader.source("marts.orphaned_messages", hours)
-    reader.query(_ORPHANS.format(source=source), **parameters)
+    create_windows(reader, settings.limits.grace_seconds)
     found = {metric: _series(metric, reader.query(metric.sql)) for metric in METRICS}
     traffic = reader.query(_TRAFFIC)
     return found, {(row["cluster"], row["topic"], row["group_name"]): row["messages"] for row in traffic}

@@ -15,7 +15,7 @@ from spark_jobs.lookup.reader import Reader
 from spark_jobs.metrics import lake, marts
 from spark_jobs.metrics.bounded import bounded
 from spark_jobs.metrics.exposition import page, text
-from spark_jobs.metrics.metric import Found, Series
+from spark_jobs.metrics.metric import Found, Metric, Series
 from spark_jobs.metrics.registry import LEFT_OUT, SOURCE_DURATION, SOURCE_READ, SOURCE_UP
 from spark_jobs.serving import files
 from spark_jobs.serving.contents import ServingFileError
@@ -37,7 +37,7 @@ class _Reading:
         started: the same by the monotonic clock.
         took: seconds.
         is_up: whether it could be read.
-        texts: of its metrics, in both formats.
+        kept: the series to expose.
         left_out: series that are not exposed, by name of the metric.
     """
 
@@ -46,8 +46,15 @@ class _Reading:
     started: float
     took: float = 0.0
     is_up: bool = False
-    texts: dict[bool, bytes] = field(default_factory=dict)
+    kept: dict[Metric, list[Series]] = field(default_factory=dict)
     left_out: dict[str, int] = field(default_factory=dict)
+    _texts: dict[bool, bytes] = field(default_factory=dict)
+
+    def text(self, open_metrics: bool) -> bytes:
+        """Its metrics; written once in each format."""
+        if open_metrics not in self._texts:
+            self._texts[open_metrics] = text(self.kept, open_metrics)
+        return self._texts[open_metrics]
 
 
 class Scraper:
@@ -75,7 +82,7 @@ class Scraper:
             for source in SOURCES:
                 if not self._is_current(source, settings, file):
                     self._readings[source] = self._read(source, settings, file)
-            texts = [each.texts[open_metrics] for each in self._readings.values() if each.is_up]
+            texts = [each.text(open_metrics) for each in self._readings.values() if each.is_up]
             return page([*texts, text(_own(self._readings), open_metrics)], open_metrics)
 
     def _is_current(self, source: str, settings: Settings, file: Path | None) -> bool:
@@ -90,11 +97,9 @@ class Scraper:
         reading = _Reading(file, time.time(), time.monotonic())
         try:
             found, traffic = self._found(source, settings)
-            kept = {}
             for metric, series in found.items():
-                kept[metric], left_out = bounded(metric, series, settings.metrics.series, traffic)
-                reading.left_out[metric.full_name] = left_out
-            reading.texts = {open_metrics: text(kept, open_metrics) for open_metrics in (True, False)}
+                kept, left_out = bounded(metric, series, settings.metrics.series, traffic)
+                reading.kept[metric], reading.left_out[metric.full_name] = kept, left_out
             reading.is_up = True
         except (ServingFileError, WrongLakeError, SettingsError) as error:
             log.warning("metrics of the source %s could not be read: %s", source, error)

@@ -269,6 +269,15 @@ def test_a_source_that_cannot_be_read_leaves_the_others(scraped, warehouse, monk
     assert found[of("source_up", source="airflow")] == 1
 
 
+def test_a_cluster_without_a_watermark_has_no_windows(scraped, warehouse, monkeypatch):
+    """A new installation, whose first publication had no complete time."""
+    monkeypatch.setenv("TRACE_HOME", str(warehouse.settings.home))
+    served.serve(warehouse, served.orphaned("lost"), clusters=(), copied=False)
+    found = values(scraped.get("/metrics", headers=BEARER).text)
+    assert found[of("source_up", source="marts")] == 1
+    assert not {name for name, _ in found} & {"window_start_timestamp_seconds", "orphaned_messages", "sends"}
+
+
 def test_marts_are_read_once_per_serving_file_and_the_lake_at_intervals(scraped, measured, monkeypatch):
     def read_at(source: str) -> float:
         found = values(scraped.get("/metrics", headers=BEARER).text)
