@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import io
 from collections import defaultdict
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from prometheus_client.openmetrics.parser import text_fd_to_metric_families
 
 from spark_jobs.lookup.reader import Reader
 from spark_jobs.mart_build import branches
@@ -20,10 +18,11 @@ from spark_jobs.serving import files
 from spark_jobs.serving.build import build
 from spark_jobs.settings import Limits, Serving, Settings
 from tests.dbt.events import NOON
+from tests.plugins.prometheus import Values
+from tests.plugins.prometheus import values as parsed
 
 HOUR = timedelta(hours=1)
 WATERMARK = NOON.replace(tzinfo=UTC) + 24 * HOUR
-Values = dict[tuple[str, frozenset[tuple[str, str]]], float]
 OUTCOMES = ("exception", "returned_null", "failed", "timeout", "not_returned", "in_flight")
 DELIVERIES = ("succeeded", "in_flight", "not_returned", "retrying", "exhausted")
 LATENCIES = {
@@ -76,9 +75,9 @@ def tables(marts, catalog) -> Iterator[Rows]:
         marts.sql(f"call lake.system.set_current_snapshot('lake.marts.{name}', {head})")
 
 
-@pytest.fixture(scope="module", params=[1_000_000, 0], ids=["copied", "in place"])
+@pytest.fixture
 def served_marts(request, tables, settings) -> Iterator[Settings]:
-    """The settings of a lake whose serving file has these rows."""
+    """The settings of a lake whose serving file has these rows; the limit of the copied ones is the parameter."""
     files.remove_all(settings)
     build(settings.model_copy(update={"serving": Serving(copied_rows=request.param)}))
     yield settings
@@ -86,22 +85,12 @@ def served_marts(request, tables, settings) -> Iterator[Settings]:
 
 
 def values(settings: Settings, grace: timedelta) -> Values:
-    """All samples of what a scrape would give, parsed by Prometheus' own parser for Python."""
+    """All samples of what a scrape would give, parsed by Prometheus' parser for Python."""
     limits = Limits(grace_seconds=int(grace.total_seconds()))
     with Reader.open(settings) as reader:
         found, _ = read(reader, settings.model_copy(update={"limits": limits}))
     body, _ = page([text(found, True)], True)
     return parsed(body.decode())
-
-
-def parsed(body: str) -> Values:
-    found: Values = {}
-    for family in text_fd_to_metric_families(io.StringIO(body)):
-        for sample in family.samples:
-            key = (sample.name.removeprefix(PREFIX), frozenset(sample.labels.items()))
-            assert key not in found
-            found[key] = sample.value
-    return found
 
 
 def expected(tables: Rows, hour: datetime) -> Values:
@@ -183,10 +172,16 @@ def expected(tables: Rows, hour: datetime) -> Values:
     return found
 
 
-def test_the_values_are_those_of_the_marts_in_spark(tables, served_marts):
+@pytest.mark.parametrize(
+    ("served_marts", "hours"),
+    [(1_000_000, range(1, 24)), (0, (1, 9, 23))],
+    ids=["copied", "in place"],
+    indirect=["served_marts"],
+)
+def test_the_values_are_those_of_the_marts_in_spark(tables, served_marts, hours):
     """The grace moves the last complete hour back to any hour of the story."""
     named = set()
-    for back in range(1, 24):
+    for back in hours:
         found = values(served_marts, (back - 1) * HOUR)
         named |= {name for name, _ in found}
         built = found.pop(("serving_file_built_timestamp_seconds", frozenset()))
