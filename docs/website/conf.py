@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import re
 import tomllib
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pygments.lexers import TextLexer
+from sphinx.search.en import SearchEnglish
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
@@ -29,6 +31,7 @@ nitpicky = True
 
 # Anchors as GitHub makes them.
 myst_heading_anchors = 4
+html_search_language = "en-zh"
 html_theme = "furo"
 html_title = project
 html_copy_source = False
@@ -36,6 +39,17 @@ html_theme_options = {"navigation_with_keys": True}
 
 _LINK = re.compile(r"\]\(([^)#:]+)\.md\)")
 """Links to pages, without anchor."""
+
+
+class EnglishAndChinese(SearchEnglish):
+    """Finds words of two characters in Chinese text, too, which has no spaces between words."""
+
+    lang = "en-zh"
+
+    def split(self, input: str) -> list[str]:
+        """The words of a text, and each pair of Chinese characters."""
+        pairs = (pair for run in re.findall(r"[\u4e00-\u9fff]+", input) for pair in pairwise(run))
+        return [*super().split(input), *("".join(pair) for pair in pairs)]
 
 
 def _menu(readme: str) -> str:
@@ -62,5 +76,6 @@ def _add_menu(app: Sphinx, name: str, source: list[str]) -> None:
 def setup(app: Sphinx) -> None:
     """Sphinx calls it."""
     app.connect("source-read", _add_menu)
+    app.add_search_language(EnglishAndChinese)
     # A script that draws the diagrams would have to be fetched; as text they can be read.
     app.add_lexer("mermaid", TextLexer)
