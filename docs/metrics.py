@@ -73,7 +73,8 @@ days keep all of their series, and the others have none; `rocketmq_trace_series_
 than 255 characters is left out, too: RocketMQ allows no such name, but a trace can have any text.
 
 A scrape returns kept text, and reads a source only when it is due: `rocketmq_trace_source_read_duration_seconds` is how long that
-took.
+took. On the data of `make demo` (426 series), with two cores that other tests kept busy, a scrape took 15 ms where nothing was
+read, and 1 s where all three sources were; `tests/e2e/test_metrics.py` prints these figures.
 """
 SECTIONS: tuple[tuple[str, tuple[Metric, ...]], ...] = (
     ("Of the marts", marts.METRICS),

@@ -29,9 +29,10 @@ GROUPS = {"large": 900, "middle": 50, "small": 2}
 
 
 def success(group: str, topic: str | None, attempts: int) -> dict:
-    """A row by hour or by day of a group with two attempts that failed."""
-    counts = {"attempts": attempts, "attempts_with_end": attempts, "succeeded": attempts - 2, "failed": 2}
-    others = ("exception", "returned_null", "timeout", "not_returned", "in_flight")
+    """A row by hour or by day of a group with so many attempts that ended, two of which failed, and one in flight."""
+    counts = {"attempts": attempts + 1, "attempts_with_end": attempts, "succeeded": attempts - 2}
+    counts |= {"failed": 2, "in_flight": 1}
+    others = ("exception", "returned_null", "timeout", "not_returned")
     of_deliveries = ("succeeded", "in_flight", "not_returned", "retrying", "exhausted")
     zero = dict.fromkeys((*others, *(f"deliveries_{name}" for name in of_deliveries)), 0)
     return {"cluster": CLUSTER, "topic": topic, "consumer_group": group} | zero | counts
