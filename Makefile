@@ -114,7 +114,7 @@ need-java:
 
 .PHONY: lock
 lock: ## resolve pyproject.toml and dashboards/requirements.in into the lock files again
-	uv pip compile pyproject.toml --group dev --group sandbox --universal --generate-hashes \
+	uv pip compile pyproject.toml --group dev --group docs --group sandbox --universal --generate-hashes \
 	  --python-version 3.11 --no-header -q -o requirements.lock
 	uv pip compile dashboards/requirements.in --universal --generate-hashes \
 	  --python-version 3.11 --no-header -q -o dashboards/requirements.lock
@@ -224,7 +224,8 @@ erase: setup ## erase a key, group or message of a cluster from all tables and s
 	  $${MSG_ID:+--msg-id="$$MSG_ID"} $${DRY_RUN:+--dry-run} $$([ "$$YES" != 1 ] || echo --yes)
 
 .PHONY: docs
-docs: setup ## write dbt's site of models, columns, tests and lineage, as one HTML file below TRACE_HOME
+docs: setup ## write the documentation as a site with search, and dbt's site of models, columns, tests and lineage, below TRACE_HOME
+	@$(RUN) docs.website.build
 	@$(RUN) docs.site
 
 .PHONY: dictionary
@@ -234,6 +235,10 @@ dictionary: setup ## generate docs/data_dictionary.md from the tables and models
 .PHONY: checks
 checks: setup ## generate docs/checks.md from the checks and their settings
 	@$(RUN) docs.checks
+
+.PHONY: metrics
+metrics: setup ## generate docs/metrics.md from the metrics for Prometheus and their settings
+	@$(RUN) docs.metrics
 
 .PHONY: licences
 licences: setup .venv-dashboards/installed ## generate docs/licences.md: every Python package and jar with version and licence

@@ -1,6 +1,6 @@
 """Read-only pages in Airflow's web server: the snapshots of a DAG run, the open alerts, and their runbooks.
 
-Airflow mounts a plugin's app without authentication, so each page checks the access itself.
+Airflow mounts a plugin's app without authentication, so each page checks the access itself; that of the metrics has a token.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from fastapi.responses import HTMLResponse, PlainTextResponse, RedirectResponse,
 from markdown_it import MarkdownIt
 from markupsafe import Markup
 
-from plugins import message_pages
+from plugins import message_pages, metrics_page
 from plugins.page_layout import HEADERS, render
 from plugins.published import ALERTS, Published, open_alerts, published
 from spark_jobs.alerts.messages import About, MessagesPage
@@ -34,6 +34,7 @@ _SEVERITIES = ("critical", "warning", "info")
 
 app = FastAPI(title="RocketMQ trace warehouse", docs_url=None, redoc_url=None, openapi_url=None)
 app.include_router(message_pages.router)
+app.include_router(metrics_page.router)
 app.add_exception_handler(ServingFileError, message_pages.unavailable)
 app.add_exception_handler(duckdb.Error, message_pages.unavailable)
 

@@ -408,6 +408,34 @@ class Lookup(Section):
         return value
 
 
+class Metrics(Section):
+    """The endpoint that Prometheus scrapes (docs/metrics.md). Without a token it refuses."""
+
+    token_env: str | None = Field(
+        default=None, description="environment variable of Airflow's web server that holds the token"
+    )
+    token_file: Path | None = Field(
+        default=None,
+        description="file that holds the token, read with each scrape; in place of `token_env`",
+    )
+    series: int = Field(
+        default=5_000,
+        ge=1,
+        description="most series of one metric; topics and groups with less traffic are left out and counted",
+    )
+    refresh_seconds: float = Field(
+        default=15,
+        ge=0,
+        description="the lake and Airflow's database are read at most so often; the marts, once per publication",
+    )
+
+    @model_validator(mode="after")
+    def _one_token(self) -> Metrics:
+        if self.token_env and self.token_file:
+            raise ValueError("set token_env or token_file, not both")
+        return self
+
+
 class TablePolicy(Section):
     """What maintenance does to the tables that a pattern names; for each table the first row that matches counts."""
 
@@ -496,6 +524,7 @@ class Settings(BaseSettings):
     cleanup: Cleanup = Cleanup()
     serving: Serving = Serving()
     lookup: Lookup = Lookup()
+    metrics: Metrics = Metrics()
     maintenance: tuple[TablePolicy, ...] = Field(
         default=TABLE_POLICIES, description="rows given here stand before these"
     )

@@ -60,6 +60,11 @@ _MODELS = [
     *(f"marts.{name}" for name in ("dim_topics", "dim_consumer_groups")),
     *(f"marts.{name}" for name in ("send_latency", "queue_wait", "consume_latency", "end_to_end_latency")),
     *("marts.invalid_records", "intermediate.int_identifier_hours"),
+    *("marts.slo_burn", "marts.topic_consumer_groups"),
+    *(f"marts.{name}" for name in ("consumer_group_success", "orphan_rate", "trace_completeness")),
+    *(f"marts.{name}_daily" for name in ("consumer_group_success", "orphan_rate", "trace_completeness")),
+    *(f"marts.{name}_daily" for name in ("send_latency", "queue_wait", "consume_latency")),
+    *("marts.end_to_end_latency_daily", "marts.trace_coverage", "marts.trace_coverage_daily"),
 ]
 FACTS = [name for name in _MODELS if name.startswith("marts.fct_")]
 Rows = dict[str, list[dict[str, Any]]]

@@ -241,7 +241,7 @@ def test_no_secret_has_a_default():
 
 
 def test_secrets_reach_only_those_who_need_them():
-    clusters, alerts = "./secrets/clusters.env", "./secrets/alerts.env"
+    clusters, alerts, metrics = (f"./secrets/{name}.env" for name in ("clusters", "alerts", "metrics"))
     having = {name: files_with_secrets(name) for name in SERVICES}
     assert {name for name, files in having.items() if clusters in files} == {
         "scheduler",
@@ -253,6 +253,7 @@ def test_secrets_reach_only_those_who_need_them():
         "scheduler",
         "dag-processor",
     }
+    assert {name for name, files in having.items() if metrics in files} == {"api-server"}
     given = ENVIRONMENT | ON_S3
     seen = {name: set(environment(name, given).values()) for name in SERVICES}
     for secret, services in {
