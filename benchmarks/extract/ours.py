@@ -55,7 +55,7 @@ def memory_mb(name: str) -> float:
 
 
 def main(namesrv: str, topic: str, address: str = "") -> None:
-    with Options.parse({"namesrv": namesrv, "topic": topic}).client() as client:
+    with Options.parse({"namesrv": namesrv, "topic": topic}).open_remoting() as client:
         (queue,) = client.queues(topic)
         if address:
             queue = replace(queue, addresses=((0, address),))
