@@ -22,14 +22,14 @@ from spark_jobs.rocketmq.errors import (
     UnreachableError,
 )
 from spark_jobs.rocketmq.librocketmq.client import LibraryClient
-from tests.rocketmq import official
+from tests import official_client
 from tests.rocketmq.secrecy import assert_no_secret
 from tests.rocketmq.test_access import ADMIN, READER, TOPIC, guarded  # noqa: F401
 
 
 @pytest.fixture(scope="module")
 def package() -> Iterator[Path]:
-    yield from official.importable()
+    yield from official_client.importable()
 
 
 @pytest.fixture

@@ -27,13 +27,13 @@ from spark_jobs.rocketmq.errors import (
 )
 from spark_jobs.rocketmq.librocketmq.client import LibraryClient
 from spark_jobs.rocketmq.librocketmq.limits import LibraryError, UnsupportedError, UsedAfterForkError
-from tests.rocketmq import official
+from tests import official_client
 from tests.rocketmq.conftest import LONG_COUNT, LONG_TOPIC, LONG_ZLIB_TOPIC, Written, queue
 
 
 @pytest.fixture(scope="module")
 def package() -> Iterator[Path]:
-    yield from official.importable()
+    yield from official_client.importable()
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +51,9 @@ def test_20000_messages_are_those_of_the_remoting_client(client: Client, native:
     ours, theirs = (messages(each, queue(each, topic), 0, LONG_COUNT) for each in (client, native))
     assert len(theirs) == LONG_COUNT
     assert [message.body for message in theirs] == [message.body for message in ours]
-    assert not [found for pair in zip(ours, theirs, strict=True) if (found := official.differences(*pair))]
+    assert not [
+        found for pair in zip(ours, theirs, strict=True) if (found := official_client.differences(*pair))
+    ]
     if topic == LONG_ZLIB_TOPIC:
         assert {message.sys_flag & 1 for message in theirs} == {1}
 
@@ -63,7 +65,9 @@ def test_bodies_of_every_kind(client: Client, native: LibraryClient, written: Wr
         messages(each, queue(each, f"codec-{codec}"), 0, len(written.bodies)) for each in (client, native)
     )
     assert [message.body for message in theirs] == written.bodies
-    assert not [found for pair in zip(ours, theirs, strict=True) if (found := official.differences(*pair))]
+    assert not [
+        found for pair in zip(ours, theirs, strict=True) if (found := official_client.differences(*pair))
+    ]
 
 
 def test_queues_and_offsets(client: Client, native: LibraryClient):

@@ -22,8 +22,7 @@ from spark_jobs.lake.tables import RAW
 from spark_jobs.rocketmq.datasource import RocketMQDataSource
 from spark_jobs.rocketmq.librocketmq.limits import UnsupportedError
 from spark_jobs.settings import Cluster, Settings
-from tests import lakes
-from tests.rocketmq import official
+from tests import lakes, official_client
 from tests.rocketmq.conftest import LONG_COUNT, LONG_ZLIB_TOPIC, Written
 
 CLIENTS = ("remoting", "rocketmq-client-python")
@@ -32,7 +31,7 @@ CLIENTS = ("remoting", "rocketmq-client-python")
 @pytest.fixture(scope="module")
 def package(spark: SparkSession) -> Iterator[Path]:
     """Spark's Python processes, too, can import the package; those that run already cannot."""
-    for folder in official.importable():
+    for folder in official_client.importable():
         environment = spark.sparkContext.environment
         environment["PYTHONPATH"] = str(folder)
         try:

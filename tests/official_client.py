@@ -19,6 +19,14 @@ def package() -> Path:
         pytest.skip(f"NO TEST OF rocketmq-client-python: {error}")
 
 
+def package_or_none() -> Path | None:
+    """The folder of the package; None where it cannot be had. A test of what it is for calls `package`, too."""
+    try:
+        return fetch()
+    except NoLibraryError:
+        return None
+
+
 def importable() -> Iterator[Path]:
     """Until the generator ends, this process and those that it starts can import the package; yield its folder."""
     folder = package()
