@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.clients import __main__ as clients
+from benchmarks.clients import cases
 from spark_jobs.rocketmq.errors import RocketMQError
 from spark_jobs.rocketmq.librocketmq import limits
 from spark_jobs.rocketmq.librocketmq.decoding import refuse_unreadable
@@ -117,3 +119,27 @@ def test_the_extra_and_its_lock_name_the_same_package():
     lock = (PROJECT / "spark_jobs" / "rocketmq" / "librocketmq" / "requirements.lock").read_text()
     assert re.findall(r"^(\S+) \\$", lock, re.MULTILINE) == [wanted]
     assert re.search(r"--hash=sha256:[0-9a-f]{64}", lock)
+
+
+def test_the_table_of_the_page_is_that_of_the_benchmark():
+    """`make bench-clients` writes it; its columns, and the outcomes that it must have, are known without a broker."""
+    page = clients.PAGE.read_text()
+    written = page.partition(clients.START)[2].partition(clients.END)[0]
+    assert written.startswith(clients.table([], "").split("\n\n")[0])
+    cells = {
+        tuple(re.split(r" \| ", line.strip("| "))[-3:])
+        for line in written.splitlines()
+        if line.startswith("|")
+    }
+    official = {case: cell for case, _, cell in cells}
+    for case in ("none", "zlib"):
+        assert official[case] == f"{cases.CODEC_MESSAGES:,} messages, all fields equal"
+    for case, error in {
+        **dict.fromkeys(("lz4", "zstd", "offset of a time", "registered brokers"), "UnsupportedError"),
+        **dict.fromkeys(("wrong secret", "no credentials"), "AuthenticationError"),
+        "used after a fork": "UsedAfterForkError",
+        "native code crashes": "LibraryError",
+        "nameserver away": "UnreachableError",
+        "range beyond the end": "ShortRangeError",
+    }.items():
+        assert official[case].startswith(f"`{error}` after "), case
