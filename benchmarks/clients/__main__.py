@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
+import textwrap
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -112,7 +113,7 @@ def table(rows: Iterable[Row], note: str) -> str:
             f"| {row.group if row.group != group else ''} | {row.case} | {row.remoting} | {row.official} |"
         )
         group = row.group
-    return "\n".join((*lines, "", note, ""))
+    return "\n".join((*lines, "", *textwrap.wrap(note, 128), ""))
 
 
 if __name__ == "__main__":

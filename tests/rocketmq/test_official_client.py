@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -192,6 +193,33 @@ def test_the_library_ends_with_its_client(package: Path, written: Written):
         assert Path(home).is_dir()
     assert not Path(f"/proc/{pid}").exists()
     assert not Path(home).exists()
+
+
+def test_the_library_ends_with_the_process_that_uses_it(package: Path, written: Written):
+    """Even if that is killed, as a Spark task may be, and a fork of it still has the pipes."""
+    code = """if True:
+        import os, signal, sys, time
+        from pathlib import Path
+        from spark_jobs.rocketmq.librocketmq.client import LibraryClient
+        client = LibraryClient([sys.argv[1]])
+        client.queues("three")
+        home = Path(f"/proc/{client.library_pid}/environ").read_bytes().split(b"HOME=")[1].split(b"\\0")[0].decode()
+        if os.fork() == 0:
+            os.close(1)
+            time.sleep(20)
+            os._exit(0)
+        print(client.library_pid, home, flush=True)
+        os.kill(os.getpid(), signal.SIGKILL)
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", code, written.sandbox.namesrv],
+        env=environment(package), stdout=subprocess.PIPE, text=True, timeout=60,
+    )  # fmt: skip
+    pid, home = done.stdout.split()
+    give_up = time.monotonic() + 15
+    while Path(f"/proc/{pid}").exists() or Path(home).exists():
+        assert time.monotonic() < give_up, f"process {pid} or {home} is still there"
+        time.sleep(0.1)
 
 
 def in_the_library_s_process(package: Path, namesrv: str, code: str) -> str:

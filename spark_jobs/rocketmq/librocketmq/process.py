@@ -36,7 +36,7 @@ class LibraryProcess:
         self._received = bytearray()
         with self._errors.open("wb") as errors:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", f"{__package__}.server"],
+                [sys.executable, "-m", f"{__package__}.server", self._home],
                 env={**os.environ, "HOME": self._home, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
