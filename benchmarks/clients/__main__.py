@@ -25,6 +25,7 @@ from benchmarks.extract.java import java_command
 from sandbox import native_library
 from sandbox.broker import Sandbox, rocketmq
 from spark_jobs.rocketmq.librocketmq.limits import OFFICIAL, REMOTING
+from spark_jobs.rocketmq.options import Reader
 from spark_jobs.settings import PROJECT, load_settings
 
 PAGE = PROJECT / "docs" / "decisions" / "official_client.md"
@@ -80,7 +81,7 @@ def _speed(sandbox: Sandbox, folder: Path) -> tuple[float, list[Row], str]:
     with Child("codecs", command, folder) as writer:
         writer.done()
     _console.print(f"topic: {written}", soft_wrap=True)
-    readers = {name: cases.reader(name, sandbox) for name in (REMOTING, OFFICIAL)}
+    readers: dict[str, Reader] = {name: cases.reader(name, sandbox) for name in (REMOTING, OFFICIAL)}
     try:
         seconds, others = speed.race(readers, written, (sandbox.broker_pid, sandbox.namesrv_pid))
     finally:

@@ -16,6 +16,7 @@ from spark_jobs.rocketmq.acl import Credentials
 from spark_jobs.rocketmq.errors import RocketMQError
 from spark_jobs.rocketmq.librocketmq.limits import OFFICIAL, REMOTING
 from spark_jobs.rocketmq.options import Options, Reader
+from spark_jobs.rocketmq.route import MessageQueue
 
 CODECS = ("NONE", "ZLIB", "LZ4", "ZSTD")
 CODEC_MESSAGES = 20_000
@@ -170,8 +171,8 @@ def failures(sandbox: Sandbox) -> list[Row]:
         _both("failures", "native code crashes", crashed),
         _both("failures", "broker does not answer", hanging),
     ]
-    opened = {name: reader(name, sandbox) for name in (REMOTING, OFFICIAL)}
-    queues = {name: queue_of(each, "codec-NONE") for name, each in opened.items()}
+    opened: dict[str, Reader] = {name: reader(name, sandbox) for name in (REMOTING, OFFICIAL)}
+    queues: dict[str, MessageQueue] = {name: queue_of(each, "codec-NONE") for name, each in opened.items()}
     sandbox.broker.kill()
     rows.append(_both("failures", "broker down", lambda name: opened[name].bounds(queues[name])))
     sandbox.nameserver.kill()

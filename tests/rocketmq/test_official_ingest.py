@@ -11,7 +11,9 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from spark_jobs.checks.brokers import query
 from spark_jobs.ingest import raw
+from spark_jobs.ingest.lag import unread
 from spark_jobs.ingest.reextract import ReextractRequest
 from spark_jobs.jobs.brokers import planned
 from spark_jobs.jobs.extract import extract_and_report as extract
@@ -132,3 +134,15 @@ def test_a_queue_that_cannot_be_read_is_one_line_of_the_plan(
     assert "cannot be inflated as zlib" in why
     assert "\n" not in why
     assert {each.range.queue.trace_topic for each in plan.steps} == {"three"}
+
+
+def test_the_checks_and_the_trigger_ask_through_the_library_too(
+    package: Path, lake: SparkSession, settings: Settings, written: Written
+):
+    native = cluster(written, CLIENTS[1], "three")
+    unread_offsets = {str(queue): len(offsets) for queue, offsets in unread(settings, native).items()}
+    assert unread_offsets == {"sandbox/three/broker-a/0": 1000, "sandbox/three/broker-a/2": 10}
+    answers = query(settings.model_copy(update={"clusters": [native]}), {}, 60)["sandbox"]
+    assert answers.failures == []
+    assert sorted(state.unread for state in answers.seen.values()) == [0, 10, 1000]
+    assert {state.stored_at is None for state in answers.seen.values() if state.unread} == {False}
