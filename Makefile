@@ -119,6 +119,12 @@ lock: ## resolve pyproject.toml and dashboards/requirements.in into the lock fil
 	uv pip compile dashboards/requirements.in --universal --generate-hashes \
 	  --python-version 3.11 --no-header -q -o dashboards/requirements.lock
 
+.PHONY: official-client
+official-client: .venv/installed ## install the package rocketmq-client-python, for clusters that are read with it
+	@uv=$$(command -v uv || echo .tools/uv/bin/uv); \
+	UV_SYSTEM_CERTS="$${UV_SYSTEM_CERTS:-true}" "$$uv" pip install --require-hashes --python .venv/bin/python \
+	  -r spark_jobs/rocketmq/librocketmq/requirements.lock
+
 # ---- use ----------------------------------------------------------------------------------------
 
 .PHONY: demo
@@ -298,11 +304,15 @@ move: setup ## move the lake to another TRACE_HOME; TO=folder
 # ---- measure ------------------------------------------------------------------------------------
 
 .PHONY: bench
-bench: bench-extract bench-facts bench-decode bench-merge bench-tick bench-up bench-cluster bench-models bench-scale bench-lookup bench-dashboards ## run all benchmarks
+bench: bench-extract bench-clients bench-facts bench-decode bench-merge bench-tick bench-up bench-cluster bench-models bench-scale bench-lookup bench-dashboards ## run all benchmarks
 
 .PHONY: bench-extract
 bench-extract: setup ## compare our client with the official Java client and the PyPI wheel, on a real broker
 	@$(RUN) benchmarks.extract
+
+.PHONY: bench-clients
+bench-clients: setup ## compare our client with the library of rocketmq-client-python: speed, codecs, offsets, ACL, failures
+	@$(RUN) benchmarks.clients
 
 .PHONY: bench-facts
 bench-facts: setup ## measure what the facts of the brokers cost, with 200 groups and 50 topics of 16 queues, beside an extraction

@@ -25,6 +25,8 @@ HEAD = """# Licences of the packages
 The project is under the [Apache License 2.0](../LICENSE). It installs the packages below and ships none of them in its
 repository; images that are built from `deploy/docker/Dockerfile` contain those of the lock files and the jars. The only file of
 another project in the repository is a JSON schema that a test uses, which [NOTICE](../NOTICE) names.
+`make official-client` installs `rocketmq-client-python` (Apache-2.0), too. Tests and benchmarks fetch it, and the wheel
+`rocketmq` (MIT), into a cache.
 `make licences` writes this page from the two lock files, the metadata of the installed packages, and the POM files of the
 jars; a test fails when it is out of date.
 The package `pyspark` contains the jars of Spark: their licences are in its own `LICENSE` and `NOTICE`.

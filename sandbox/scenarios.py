@@ -14,6 +14,7 @@ from sandbox.java_client import CLOUD_TRACE_TOPIC, TRACE_TOPIC, Subscription, Tr
 CUSTOM_TRACE_TOPIC = "TRACE_CUSTOM"
 TRACE_TOPICS = (TRACE_TOPIC, CUSTOM_TRACE_TOPIC, CLOUD_TRACE_TOPIC)
 QUEUES = 4
+PYTHON_PRODUCER = "python-order-producer"
 ALWAYS = "*"
 
 DEFAULT = Tracing()
@@ -116,6 +117,11 @@ def bulk_sends(app_name: str, messages: int) -> list[Send]:
             Send("normal", "payment-producer", PAYMENTS, "CARD")
         ] * payments
     return []
+
+
+def python_sends(messages: int) -> list[Send]:
+    """What a producer of rocketmq-client-python sends, where its library is present: a tenth of the plain traffic more."""
+    return [Send("normal", PYTHON_PRODUCER, ORDERS, "CREATED")] * max(1, messages // 10)
 
 
 def special_sends(app_name: str, full: bool) -> list[Send]:

@@ -23,7 +23,7 @@ from typing import Any
 from rich.console import Console
 
 from deploy import child_process
-from sandbox import admin, scenarios
+from sandbox import admin, python_app, scenarios
 from sandbox.outstanding import Outstanding
 from sandbox.record import Record, new_run, offsets_from_json, trace_records
 from sandbox.releases import NEWEST, Release
@@ -50,16 +50,15 @@ class TrafficError(RuntimeError):
 class AppProcess:
     """A running `sandbox.app`, which takes commands."""
 
-    def __init__(self, name: str, namesrv: str, messages: int, run: Path, full: bool, release: Release):
+    def __init__(self, name: str, command: Sequence[str], run: Path, path: Path | None = None):
+        """Start `python -m` with the command; `path` is another folder to import from."""
         self.name = name
         self.log_file = run / f"{name}.log"
-        command = [sys.executable, "-m", "sandbox.app", name, "--namesrv", namesrv]
-        command += ["--messages", str(messages), "--run", str(run), "--release", release.version]
-        command += ["--full"] if full else []
+        folders = os.pathsep.join(str(each) for each in (PROJECT, path) if each)
         with self.log_file.open("wb") as errors:
             self._process = child_process.spawn(
-                command,
-                env={**os.environ, "PYTHONPATH": str(PROJECT), "TZ": "UTC"},
+                [sys.executable, "-m", *command],
+                env={**os.environ, "PYTHONPATH": folders, "TZ": "UTC"},
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,
@@ -104,6 +103,7 @@ def generate(
     full: bool = False,
     *,
     release: Release = NEWEST,
+    python: Path | None = None,
 ) -> Path:
     """Generate traffic and record it; return the folder of the new run below `record_dir`.
 
@@ -112,6 +112,7 @@ def generate(
         messages: number of plain messages; about 150 special ones are added.
         record_dir: gets a new `run-NNNN`, and `client` for the Java client's logs and offsets.
         full: include consume timeouts, which take more than a minute.
+        python: the package of `sandbox.native_library`: a producer of rocketmq-client-python sends, too.
         release: of the clients; an older one needs the topics that a run of the newest has created.
 
     Raises:
@@ -130,7 +131,7 @@ def generate(
             scenarios.special_sends(app.name, full),
             scenarios.late_sends(app.name),
         )
-    )
+    ) + (len(scenarios.python_sends(messages)) if python else 0)
 
     def show(phase: str) -> None:
         """Show the progress: on a terminal always, elsewhere every few seconds."""
@@ -171,13 +172,23 @@ def generate(
 
     with (
         console.status("starting") as status,
-        ThreadPoolExecutor(len(scenarios.APPS)) as pool,
+        ThreadPoolExecutor(len(scenarios.APPS) + 1) as pool,
         ExitStack() as processes,
     ):
+        given = ["--namesrv", namesrv, "--messages", str(messages), "--run", str(run)]
+        of_java = ["--release", release.version, *(["--full"] if full else [])]
         apps = [
-            processes.enter_context(closing(AppProcess(spec.name, namesrv, messages, run, full, release)))
+            processes.enter_context(
+                closing(AppProcess(spec.name, ["sandbox.app", spec.name, *given, *of_java], run))
+            )
             for spec in scenarios.APPS
         ]
+        if python:
+            apps.append(
+                processes.enter_context(
+                    closing(AppProcess(python_app.NAME, ["sandbox.python_app", *given], run, python))
+                )
+            )
         if release == NEWEST:
             before = offsets_from_json(step("prepare", apps[:1]))
         else:

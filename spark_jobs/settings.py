@@ -30,6 +30,7 @@ from pydantic_settings import (
 )
 
 from spark_jobs import settings_error
+from spark_jobs.rocketmq.librocketmq.limits import NO_FACTS, NO_TLS, OFFICIAL, REMOTING, ClientName
 from spark_jobs.rocketmq.namespace import with_namespace
 from spark_jobs.settings_deployment import Catalog, Spark, Warehouse, contradiction
 from spark_jobs.settings_error import SettingsError
@@ -74,6 +75,15 @@ class Cluster(Section):
         default=None, description="group that pulls name; unset: TOOLS_CONSUMER, which every broker has"
     )
 
+    client: ClientName = Field(
+        default=REMOTING,
+        description="what reads the cluster: the project's own client, or the native library of the package "
+        "rocketmq-client-python (docs/decisions/official_client.md)",
+    )
+    broker_facts: bool = Field(
+        default=True, description="false: this cluster's brokers are not asked for broker facts"
+    )
+
     @property
     def topics(self) -> list[str]:
         """The trace topics by their names on the broker."""
@@ -83,6 +93,12 @@ class Cluster(Section):
     def _connection_fills_variables(self) -> Cluster:
         if self.airflow_conn_id and not self.credentials_env:
             raise ValueError("airflow_conn_id needs credentials_env: the variables that it fills")
+        return self
+
+    @model_validator(mode="after")
+    def _client_speaks_tls(self) -> Cluster:
+        if self.tls and self.client == OFFICIAL:
+            raise ValueError(NO_TLS)
         return self
 
     @field_validator("namesrv", mode="before")
@@ -555,6 +571,13 @@ class Settings(BaseSettings):
     @classmethod
     def _then_the_defaults(cls, value: tuple[TablePolicy, ...]) -> tuple[TablePolicy, ...]:
         return value if value[-len(TABLE_POLICIES) :] == TABLE_POLICIES else (*value, *TABLE_POLICIES)
+
+    @model_validator(mode="after")
+    def _clients_can_ask_for_facts(self) -> Settings:
+        for cluster in self.clusters:
+            if cluster.client == OFFICIAL and cluster.broker_facts and self.broker_facts.enabled:
+                raise ValueError(f"cluster {cluster.name}: {NO_FACTS}")
+        return self
 
     @model_validator(mode="after")
     def _deployment_is_possible(self) -> Settings:

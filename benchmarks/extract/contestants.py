@@ -15,10 +15,10 @@ from pathlib import Path
 from benchmarks.extract.children import Child
 from benchmarks.extract.java import java_command
 from benchmarks.extract.topic import Topic
+from sandbox.native_library import LIBRARY_LOCK
 from spark_jobs.settings import PROJECT
 
 HERE = Path(__file__).parent
-REQUIREMENTS = HERE / "requirements-wheel.txt"
 PROCESSES = 2
 
 PULL, LITE, ASYNC = "Java pull", "Java lite pull", "Java async pull, 32 in flight"
@@ -58,12 +58,12 @@ def wheel_python(home: Path) -> Path:
     Raises:
         subprocess.CalledProcessError: the wheel cannot be installed.
     """
-    folder = home / f"wheel-{sha256(REQUIREMENTS.read_bytes()).hexdigest()[:12]}"
+    folder = home / f"wheel-{sha256(LIBRARY_LOCK.read_bytes()).hexdigest()[:12]}"
     python, complete = folder / "bin" / "python", folder / "complete"
     if not complete.exists():
         venv.create(folder, clear=True, with_pip=True)
         install = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-        subprocess.run([*install, "--require-hashes", "--requirement", str(REQUIREMENTS)], check=True)
+        subprocess.run([*install, "--require-hashes", "--requirement", str(LIBRARY_LOCK)], check=True)
         complete.touch()
     return python
 

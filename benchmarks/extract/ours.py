@@ -18,11 +18,11 @@ import pyarrow.compute as pc
 
 from spark_jobs.rocketmq.batches import Origin, record_batches
 from spark_jobs.rocketmq.client import Client
-from spark_jobs.rocketmq.options import Options
+from spark_jobs.rocketmq.options import Options, Reader
 from spark_jobs.rocketmq.route import MessageQueue
 
 
-def read(client: Client, queue: MessageQueue, start: int, end: int) -> tuple[int, int]:
+def read(client: Reader, queue: MessageQueue, start: int, end: int) -> tuple[int, int]:
     """Read the range; the number of messages and of body bytes."""
     messages = size = 0
     origin = Origin("bench", queue.topic, queue.broker, queue.queue_id, 0)
@@ -55,7 +55,7 @@ def memory_mb(name: str) -> float:
 
 
 def main(namesrv: str, topic: str, address: str = "") -> None:
-    with Options.parse({"namesrv": namesrv, "topic": topic}).client() as client:
+    with Options.parse({"namesrv": namesrv, "topic": topic}).open_remoting() as client:
         (queue,) = client.queues(topic)
         if address:
             queue = replace(queue, addresses=((0, address),))

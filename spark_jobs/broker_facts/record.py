@@ -68,7 +68,7 @@ def record(
     with (
         infrequent_garbage_collection()
     ):  # the offsets of all groups are a hundred thousand objects without cycles
-        with Options.parse(given).client(credentials) as client:
+        with Options.parse(given).open_remoting(credentials) as client:
             collection = collect(client, limits, observed_at, is_erased)
             saved = store.save(settings, collection, watermark, limits, run_id)
             if saved.superseded or not limits.checked_messages:

@@ -10,7 +10,7 @@ from threading import Thread
 from spark_jobs.ingest.source_options import datasource_options
 from spark_jobs.lake.offsets import Position, Positions, Queue
 from spark_jobs.rocketmq import route
-from spark_jobs.rocketmq.client import Bounds, Client
+from spark_jobs.rocketmq.client import Bounds
 from spark_jobs.rocketmq.errors import (
     AccessDeniedError,
     AuthenticationError,
@@ -20,7 +20,7 @@ from spark_jobs.rocketmq.errors import (
     RocketMQError,
     TopicNotFoundError,
 )
-from spark_jobs.rocketmq.options import Options
+from spark_jobs.rocketmq.options import Options, Reader
 from spark_jobs.settings import Cluster, Settings
 
 # A queue that was not read yet; it will be read from its min offset.
@@ -103,7 +103,7 @@ def _query(
     try:
         given = datasource_options(cluster, settings.extract)
         given |= {"topic": cluster.topics[0], "timeoutMs": str(1000 * TIMEOUT_SECONDS)}
-        with Options.parse(given).client(attempts=1) as client:
+        with Options.parse(given).open(attempts=1) as client:
             _query_queues(client, cluster, committed, answers, end)
     except ValueError as error:  # a secret or a TLS file is missing
         answers.failures.append(str(error))
@@ -112,7 +112,7 @@ def _query(
 
 
 def _query_queues(
-    client: Client, cluster: Cluster, committed: Positions, answers: ClusterAnswers, end: float
+    client: Reader, cluster: Cluster, committed: Positions, answers: ClusterAnswers, end: float
 ) -> None:
     given_up: set[tuple[str, str]] = set()  # topic and broker
     for name, queue in _routed(client, cluster, committed, answers):
@@ -148,7 +148,7 @@ def _explain(who: str, error: RocketMQError) -> str:
 
 
 def _routed(
-    client: Client, cluster: Cluster, committed: Positions, answers: ClusterAnswers
+    client: Reader, cluster: Cluster, committed: Positions, answers: ClusterAnswers
 ) -> Iterator[tuple[Queue, route.MessageQueue]]:
     for topic in cluster.topics:
         found: list[route.MessageQueue] = []
@@ -169,7 +169,7 @@ def _routed(
 
 
 def _missing(
-    client: Client, cluster: Cluster, topic: str, committed: Positions, found: list[route.MessageQueue]
+    client: Reader, cluster: Cluster, topic: str, committed: Positions, found: list[route.MessageQueue]
 ) -> list[str]:
     """Brokers that the topic was read from and that have left its route: a nameserver removes brokers that are down."""
     known = {

@@ -14,6 +14,7 @@ def datasource_options(cluster: Cluster, extract: Extract) -> dict[str, str]:
         "maxInflatedBytes": str(extract.max_inflated_bytes),
         "credentialsEnv": cluster.credentials_env,
         "consumerGroup": cluster.consumer_group,
+        "client": cluster.client,
     }
     if cluster.tls:
         values |= {

@@ -1,4 +1,4 @@
-"""The brokers of one cluster, through the remoting client, with queues named as in the tables."""
+"""The brokers of one cluster, through the client of its settings, with queues named as in the tables."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from spark_jobs.ingest.source_options import datasource_options
 from spark_jobs.lake.offsets import Queue
 from spark_jobs.rocketmq import route
 from spark_jobs.rocketmq.acl import Credentials
-from spark_jobs.rocketmq.client import Bounds, Client
+from spark_jobs.rocketmq.client import Bounds
 from spark_jobs.rocketmq.message import Message
-from spark_jobs.rocketmq.options import Options
+from spark_jobs.rocketmq.options import Options, Reader
 from spark_jobs.settings import Cluster, Extract
 
 
@@ -32,7 +32,7 @@ class TopicSource:
         self._options = Options.parse({**datasource_options(cluster, extract), "topic": topic})
         self._credentials = credentials
         self._routes: dict[Queue, route.MessageQueue] = {}
-        self._of_thread, self._clients = threading.local(), [self._options.client(credentials)]
+        self._of_thread, self._clients = threading.local(), [self._options.open(credentials)]
         self._of_thread.client = self._clients[0]
 
     def __enter__(self) -> Self:
@@ -43,12 +43,12 @@ class TopicSource:
             client.close()
 
     @property
-    def _client(self) -> Client:
+    def _client(self) -> Reader:
         """The client of this thread."""
         if not hasattr(self._of_thread, "client"):
-            self._of_thread.client = self._options.client(self._credentials)
+            self._of_thread.client = self._options.open(self._credentials)
             self._clients.append(self._of_thread.client)
-        client: Client = self._of_thread.client
+        client: Reader = self._of_thread.client
         return client
 
     def queues(self, trace_topic: str) -> list[Queue]:

@@ -39,7 +39,7 @@ def planned(cluster: Cluster, settings: Settings, before: Positions, max_offsets
 
 def record_facts(cluster: Cluster, settings: Settings, run_id: str) -> None:
     """Record the facts of the cluster's brokers if that is switched on, and print what was added and what is unknown."""
-    if not settings.broker_facts.enabled:
+    if not settings.broker_facts.enabled or not cluster.broker_facts:
         return
     started = time.monotonic()
     try:

@@ -36,6 +36,7 @@ from spark_jobs.lake.offsets import Queue, read_offsets
 from spark_jobs.lake.ranges import rows_in
 from spark_jobs.lake.session import session
 from spark_jobs.rocketmq.datasource import RocketMQDataSource
+from spark_jobs.rocketmq.librocketmq.limits import NO_TIME, OFFICIAL, UnsupportedError
 from spark_jobs.settings import Cluster, Settings
 
 
@@ -51,12 +52,15 @@ def reextract(
 
     Raises:
         RocketMQError, QueueError: a broker cannot be queried; nothing is changed.
+        UnsupportedError: the cluster's client cannot find the offsets of a time.
         publish.PublishConflictError, publish.AuditError: the same as `replace_in_raw` raises.
     """
     spark.dataSource.register(RocketMQDataSource)
     committed = read_offsets(spark, settings, tables.RAW)
     if committed.head is None:
         return []  # nothing was ever read
+    if request.queue is None and cluster.client == OFFICIAL:
+        raise UnsupportedError(f"cluster {cluster.name}: {NO_TIME}")
     with TopicSource(cluster, settings.extract) as source:
         queues = [queue for topic in cluster.topics for queue in source.queues(topic)]
         again = plan_reextract(source, queues, committed.positions, request)

@@ -10,9 +10,8 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from spark_jobs.rocketmq.batches import SCHEMA, Origin, record_batches
-from spark_jobs.rocketmq.client import Client
 from spark_jobs.rocketmq.errors import OffsetMovedError, PermissionDeniedError, QueueNotFoundError
-from spark_jobs.rocketmq.options import Bound, Options, queues_of
+from spark_jobs.rocketmq.options import Bound, Options, Reader, queues_of
 from spark_jobs.rocketmq.route import MessageQueue
 
 
@@ -45,6 +44,7 @@ class RocketMQDataSource(DataSource):
     - `consumerGroup` (TOOLS_CONSUMER): the group in the pull requests. No offset is committed on the broker.
     - `tls` (`false`; `true`, or `insecure` to skip certificate verification), `tlsCaFile`, `tlsCertFile`, `tlsKeyFile`.
     - `timeoutMs` (10000): timeout of a request. `pullsInFlight` (64): pulls in flight per task.
+    - `client` (`remoting`; or `rocketmq-client-python`, which pulls through its native library, one pull after the other).
 
     The query fails if a queue cannot be read, or does not return every message of its range.
     """
@@ -76,7 +76,7 @@ class RocketMQReader(DataSourceReader):
 
     def partitions(self) -> list[OffsetRange]:  # type: ignore[override]
         """The ranges to read, one per task; raises the same errors as `ranges_of`."""
-        with self._options.client() as client:
+        with self._options.open() as client:
             ranges = ranges_of(client, self._options)
         return split(ranges, self._options.max_offsets_per_partition)
 
@@ -86,11 +86,11 @@ class RocketMQReader(DataSourceReader):
             return
         options, queue = self._options, partition.queue
         origin = Origin(options.cluster, queue.topic, queue.broker, queue.queue_id, partition.epoch)
-        with options.client() as client:
+        with options.open() as client:
             yield from record_batches(client.read(queue, partition.start, partition.end), origin)
 
 
-def ranges_of(client: Client, options: Options) -> list[OffsetRange]:
+def ranges_of(client: Reader, options: Options) -> list[OffsetRange]:
     """One range per queue, from the route and the options.
 
     With maps for start and end, the ranges are those of the maps: the brokers' offsets are not requested.
@@ -138,7 +138,7 @@ def ranges_of(client: Client, options: Options) -> list[OffsetRange]:
     return ranges
 
 
-def _offset(client: Client, queue: MessageQueue, bound: Bound) -> int:
+def _offset(client: Reader, queue: MessageQueue, bound: Bound) -> int:
     if isinstance(bound, dict):
         return bound[queue.broker][queue.queue_id]
     return client.min_offset(queue) if bound == "earliest" else client.max_offset(queue)

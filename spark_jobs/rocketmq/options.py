@@ -6,16 +6,20 @@ import difflib
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from spark_jobs.rocketmq.acl import Credentials
 from spark_jobs.rocketmq.client import Client
 from spark_jobs.rocketmq.connection import Tls, split_address
+from spark_jobs.rocketmq.librocketmq.client import LibraryClient
+from spark_jobs.rocketmq.librocketmq.limits import NO_FACTS, NO_TLS, OFFICIAL, ClientName, UnsupportedError
 from spark_jobs.rocketmq.message import MAX_INFLATED_BYTES
 from spark_jobs.rocketmq.requests import TOOLS_CONSUMER
 
 QueueMap = dict[str, dict[int, int]]
 Bound = Literal["earliest", "latest"] | QueueMap
+# What reads a cluster; the option `client` decides.
+Reader = Client | LibraryClient
 
 
 def queues_of(offsets: QueueMap) -> list[tuple[str, int]]:
@@ -49,6 +53,14 @@ def _tls(name: str, text: str) -> Tls | None:
     if mode not in ("false", "true", "insecure"):
         raise ValueError(f"option {name!r} must be true, false or insecure, not {mode!r}")
     return None if mode == "false" else Tls(verify=mode == "true")
+
+
+def _client(name: str, text: str) -> ClientName:
+    for each in get_args(ClientName):
+        if text.strip().lower() == each:
+            found: ClientName = each
+            return found
+    raise ValueError(f"option {name!r} must be {' or '.join(get_args(ClientName))}, not {text.strip()!r}")
 
 
 def _bound(name: str, text: str) -> Bound:
@@ -107,6 +119,7 @@ class Options:
     tls_key_file: str | None = _option("", _text)
     timeout_ms: int = _option("10000", _count)
     pulls_in_flight: int = _option("64", _count)
+    client: ClientName = _option("remoting", _client)
 
     @classmethod
     def parse(cls, given: Mapping[str, str]) -> Options:
@@ -127,6 +140,8 @@ class Options:
         options = cls(**parsed)
         if not options.tls and (options.tls_ca_file or options.tls_cert_file or options.tls_key_file):
             raise ValueError("options tlsCaFile, tlsCertFile and tlsKeyFile require tls=true")
+        if options.tls and options.client == OFFICIAL:
+            raise ValueError(NO_TLS)
         maps = [
             set(queues_of(b))
             for b in (options.starting_offsets, options.ending_offsets)
@@ -139,12 +154,33 @@ class Options:
             )
         return options
 
-    def client(self, credentials: Credentials | None = None, attempts: int = 4) -> Client:
-        """A client with these options; without `credentials` they are read from the environment of this process.
+    def open(self, credentials: Credentials | None = None, attempts: int = 4) -> Reader:
+        """A client as the option `client` names it; without `credentials` they are read from the environment.
 
         Raises:
             ValueError: a variable with a secret is not set, or a TLS file is missing.
         """
+        if self.client != OFFICIAL:
+            return self.open_remoting(credentials, attempts)
+        return LibraryClient(
+            self.namesrv,
+            self.cluster,
+            credentials or (Credentials.from_env(self.credentials_env) if self.credentials_env else None),
+            timeout=self.timeout_ms / 1000,
+            attempts=attempts,
+            max_inflated_bytes=self.max_inflated_bytes,
+            consumer_group=self.consumer_group,
+        )
+
+    def open_remoting(self, credentials: Credentials | None = None, attempts: int = 4) -> Client:
+        """A client of the remoting protocol with these options, for requests that only it has.
+
+        Raises:
+            UnsupportedError: the option `client` names the other one.
+            ValueError: as `open`.
+        """
+        if self.client == OFFICIAL:
+            raise UnsupportedError(NO_FACTS)
         files = self.tls_ca_file, self.tls_cert_file, self.tls_key_file
         try:
             return Client(

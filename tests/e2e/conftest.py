@@ -22,6 +22,7 @@ from sandbox.scenarios import TRACE_TOPICS
 from sandbox.traffic import generate
 from spark_jobs.process.home import keep_private
 from spark_jobs.settings import PROJECT, Cluster, Settings
+from tests import official_client
 from tests.planning import QUICK
 from tests.records import Record, read_record
 from tests.soak import IS_SOAK
@@ -58,7 +59,7 @@ def world(tmp_path_factory) -> Iterator[World]:
     keep_private(home)  # as the demo does, before the broker writes below it
     traffic = home / "sandbox" / "traffic"
     with rocketmq(home / "sandbox", stop_in_order=False) as sandbox:
-        generate(sandbox.namesrv, MESSAGES, traffic, full=True)
+        generate(sandbox.namesrv, MESSAGES, traffic, full=True, python=official_client.package_or_none())
         for release in OLDER:
             generate(sandbox.namesrv, MESSAGES // 10, traffic, release=release)
     # The run whose marts are compared with the record is planned as the demo is; all later ones are quick.

@@ -17,7 +17,7 @@ from spark_jobs.rocketmq.route import MessageQueue
 from tests.rocketmq import java_client
 
 CODECS = ("NONE", "ZLIB", "LZ4", "ZSTD")
-LONG_TOPIC, LONG_COUNT = "long", 20_000
+LONG_TOPIC, LONG_ZLIB_TOPIC, LONG_COUNT = "long", "long-zlib", 20_000
 # A broker turns producers away that have waited for 200 ms, as happens where all tests run at once.
 BUSY_MACHINE = {"brokerFastFailureEnable": "false"}
 MARK = b"FLIP-THIS-BYTE"
@@ -37,6 +37,12 @@ def bodies() -> list[bytes]:
         rng.randbytes(300_000),
         *(f"message {number}".encode() for number in range(60)),
     ]
+
+
+def many_bodies() -> list[str]:
+    """Different ones, in base64: single messages, as a batch is not compressed."""
+    texts = (f"Pub\x01{number}\x01DefaultRegion\x01".encode() * (number % 7) for number in range(LONG_COUNT))
+    return [base64.b64encode(text or b"-").decode() for text in texts]
 
 
 @dataclass(frozen=True)
@@ -64,6 +70,13 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Written]:
         ]
         commands += [
             {"do": "produce", "topic": LONG_TOPIC, "count": LONG_COUNT, "size": 200},
+            {
+                "do": "produce",
+                "topic": LONG_ZLIB_TOPIC,
+                "bodies": many_bodies(),
+                "compress": "ZLIB",
+                "threads": 16,
+            },
             {"do": "produce", "topic": "three", "queues": 3, "queue": 0, "count": 1000, "size": 50},
             {"do": "produce", "topic": "three", "queues": 3, "queue": 2, "count": 10, "size": 50},
             {"do": "produce", "topic": "many", "queues": 64, "queue": 63, "count": 7, "size": 50},

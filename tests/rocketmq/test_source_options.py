@@ -90,13 +90,13 @@ def test_a_namespace_is_part_of_the_names_of_its_own_topics(topic: str, name: st
 def test_secrets_are_not_read_before_a_client_is_made(monkeypatch: pytest.MonkeyPatch):
     options = Options.parse({**GIVEN, "credentialsEnv": "NOT_SET"})
     with pytest.raises(ValueError, match="NOT_SET_ACCESS_KEY and NOT_SET_SECRET_KEY"):
-        options.client()
+        options.open()
     monkeypatch.setenv("NOT_SET_ACCESS_KEY", "a")
     monkeypatch.setenv("NOT_SET_SECRET_KEY", "very-secret")
-    options.client().close()
+    options.open().close()
     assert "very-secret" not in repr(options)
 
 
 def test_a_missing_tls_file_is_named():
     with pytest.raises(ValueError, match=r"ca\.pem"):
-        Options.parse({**GIVEN, "tls": "true", "tlsCaFile": "/no/such/ca.pem"}).client()
+        Options.parse({**GIVEN, "tls": "true", "tlsCaFile": "/no/such/ca.pem"}).open()

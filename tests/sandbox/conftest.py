@@ -9,6 +9,7 @@ import pytest
 from sandbox import admin, scenarios
 from sandbox.broker import Sandbox, rocketmq
 from sandbox.traffic import generate
+from tests import official_client
 from tests.records import Record, read_record
 
 # With consume timeouts, which take a minute more.
@@ -41,7 +42,9 @@ def traffic(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Traffic]:
     folder = tmp_path_factory.mktemp("sandbox")
     record_folder = folder / "record"
     with rocketmq(folder, stop_in_order=False) as sandbox:
-        first = generate(sandbox.namesrv, 300, record_folder, full=FULL)
+        first = generate(
+            sandbox.namesrv, 300, record_folder, full=FULL, python=official_client.package_or_none()
+        )
         second = generate(sandbox.namesrv, 300, record_folder)
         _, messages = admin.trace_messages(sandbox.namesrv, scenarios.TRACE_TOPICS)
         yield Traffic(
