@@ -480,8 +480,8 @@ class TablePolicy(Section):
     retention_column: str = "store_time"
 
 
-# A run of the marts replaces whole partitions, so there is nothing to compact but the one table that it adds to; and a
-# commit by maintenance could stop a publication of theirs half-way.
+_ADDED_TO = TablePolicy(tables="intermediate.int_message_hours", pool="lake_marts", keep_snapshots=3)
+# A run of the marts replaces whole partitions of these, so there is nothing to compact.
 _REBUILT = TablePolicy(
     tables="marts.*", pool="lake_marts", compact_files=None, max_manifests=None, keep_snapshots=3
 )
@@ -498,8 +498,12 @@ TABLE_POLICIES = (
     ),
     TablePolicy(tables="ops.check_results", retention_days=90, retention_column="evaluated_at"),
     TablePolicy(tables="ops.*"),
-    TablePolicy(tables="intermediate.int_message_hours", pool="lake_marts", keep_snapshots=3),
-    TablePolicy(tables="intermediate.int_identifier_hours", pool="lake_marts", keep_snapshots=3),
+    # Indexes and facts, to which a run adds files.
+    _ADDED_TO,
+    *(
+        _ADDED_TO.model_copy(update={"tables": name})
+        for name in ("intermediate.int_identifier_hours", "marts.fct_*", "marts.orphaned_messages", "marts.dead_letters")
+    ),
     _REBUILT,
     _REBUILT.model_copy(update={"tables": "intermediate.*"}),
     _REBUILT.model_copy(update={"tables": "staging.*"}),

@@ -1,8 +1,9 @@
 {# Which rows a run reads and writes; docs/incremental.md describes the runs.
 
    An incremental run computes the messages that the records of one interval of change_seq affect. It has two sets of messages:
-   - changed: messages with a new record, a replaced record, or a state that the watermark has passed;
-   - affected: the changed messages, and those that depend on a changed context, such as an expected consumer group.
+   - changed: messages with a new record, a replaced record, or an attempt whose outcome the watermark decides;
+   - affected: the changed messages, other messages with a state that the watermark has passed, and those that depend on a changed
+     context, such as an expected consumer group.
    Each set has its hours: the hours in which its messages have records or published rows.
 
    Without `change_seq_from` a run is a full refresh: it computes all messages. After retention has dropped records, a full refresh
@@ -58,6 +59,17 @@
   {%- elif is_refresh_after_retention() -%}
   (select * from {{ relation }} where {{ hour_is_in(set) }} and {{ is_message_of(set, message_key) }})
   {%- else %}{{ relation }}{% endif %}
+{%- endmacro %}
+
+{# A query: the messages of the rows of a published table whose `next_review_at` the watermark has passed. #}
+{% macro due_messages(table, message_key='msg_id') -%}
+select
+  due.cluster as message_cluster,
+  {{ message_key }} as message_key
+from {{ published(table) }} as due
+inner join {{ ref('int_watermarks') }} as watermarks
+  on due.cluster = watermarks.cluster
+where due.next_review_at is not null and due.next_review_at <= watermarks.watermark
 {%- endmacro %}
 
 {# The rows that a data test checks: those in the hours or days that the run has written, or all rows of a model without either. #}
@@ -194,4 +206,17 @@
     {% for row in found.rows %}{% do kinds.update({row[0]: row[1]}) %}{% endfor %}
   {% endif %}
   {{ return(kinds) }}
+{% endmacro %}
+
+{# A mapping: each cluster to its watermark at the last build. Empty where no query may be run. #}
+{% macro watermarks_before() %}
+  {% set found = {} %}
+  {% if can_query() and is_incremental_run() %}
+    {% set rows = run_query(
+      "select cluster, date_format(coalesce(watermark, timestamp '1970-01-01'), 'yyyy-MM-dd HH:mm:ss.SSSSSS') from "
+      ~ published('int_coverage_inputs')
+    ).rows %}
+    {% for row in rows %}{% do found.update({row[0]: row[1]}) %}{% endfor %}
+  {% endif %}
+  {{ return(found) }}
 {% endmacro %}

@@ -74,9 +74,9 @@ def _replace_partitions(
     newer: Snapshot | None,
     selection: Selection,
 ) -> int | None:
-    """Delete the partitions of removed files and insert the added files; None if that cannot be done.
+    """Delete the partitions of removed files and insert the files that they have now; None if that cannot be done.
 
-    A build of the marts replaces whole partitions. After any other rewrite the number of rows differs.
+    Most tables are built by whole partitions, so they have the added files only. Of a fact, files of them may be left.
     """
     found = changes(table, older, newer)
     partitions = {time_range(table, file) for file in found.removed}
@@ -85,7 +85,13 @@ def _replace_partitions(
         return None
     for condition in conditions:
         connection.execute(f"delete from {'.'.join(table.name())} where {condition}")
-    return insert(connection, table, found.added, selection)
+    inserted = insert(connection, table, found.added, selection)
+    if _count(connection, ".".join(table.name())) != total_rows(newer):
+        added = {file.file_path for file in found.added}
+        live = changes(table, None, newer).added
+        left = [file for file in live if file.file_path not in added and time_range(table, file) in partitions]
+        inserted += insert(connection, table, left, selection)
+    return inserted
 
 
 def create(connection: duckdb.DuckDBPyConnection, table: Table, selection: Selection = ALL) -> None:

@@ -104,6 +104,27 @@ def test_only_what_changed_is_written_again(marts, served):
     assert first.file != files.current(served)
 
 
+def test_files_that_are_left_in_a_partition_are_written_again(marts, served):
+    """A run adds rows to an hour of a fact in a file of their own, and rewrites only the files that have rows of its messages."""
+    name, table = "marts.fct_messages", "lake.marts.fct_messages"
+    snapshot = marts.sql(f"select snapshot_id from {table}.refs where name = 'main'").first()[0]
+    hour, first = marts.table(table).groupBy("hour").agg({"msg_id": "min"}).first()
+    of_first = f"hour = timestamp '{hour}' and msg_id = '{first}'"
+    rows, schema = marts.table(table).where(of_first).collect(), marts.table(table).schema
+    build(served)
+    try:
+        for _ in range(2):
+            marts.sql(f"delete from {table} where {of_first}")
+            marts.createDataFrame(rows, schema).createOrReplaceTempView("again")
+            marts.sql(f"insert into {table} select * from again")
+            written = build(served).rows
+            assert written[name] == marts.table(table).where(f"hour = timestamp '{hour}'").count()
+            assert rows_in_duckdb(served, name) == rows_in_spark(marts, name)
+    finally:
+        marts.sql(f"call lake.system.rollback_to_snapshot('{name}', {snapshot})")
+        build(served)
+
+
 def test_a_column_that_older_files_lack_is_null(marts, served):
     before = rows_in_spark(marts, "marts.dim_topics")
     try:

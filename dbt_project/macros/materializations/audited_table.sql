@@ -4,7 +4,8 @@
 
    A full refresh writes all rows. In incremental runs, and in full refreshes after retention has dropped records, the config
    `replaces` says which rows are written:
-   - `message`: the rows of the messages of `set`; config `message_key` is the message key of a row, msg_id by default;
+   - `message`: the rows of the messages of `set`; config `message_key` is the message key of a row, msg_id by default. An incremental
+     run rewrites the files that have such rows, and adds the new rows in files of their own;
    - `hour`: the rows of the hours of `set`;
    - `hour_of_records`: as `hour`, but only hours whose records events still holds;
    - `day`: the rows of the days that have an hour of `set`, in a table by day; a full refresh writes all rows;
@@ -44,6 +45,10 @@
   {% set columns = columns_of(target_relation) %}
   {% set replaces = config.get('replaces') if replaces_some_rows() else none %}
   {% set replaces = none if replaces == 'day' and not is_incremental_run() else replaces %}
+  {% if replaces == 'message' and is_incremental_run() %}
+    {% do delete_rows_of_messages(target_relation) %}
+    {% set replaces = 'nothing' %}
+  {% endif %}
   {% call statement('main') -%}
     {{ replace_rows(target_relation, columns, sql, replaces) }}
   {%- endcall %}
@@ -51,6 +56,16 @@
   {{ run_hooks(post_hooks) }}
   {{ return({'relations': [target_relation]}) }}
 {% endmaterialization %}
+
+{# Delete the published rows of the messages of the set. Copy-on-write: only the files that have one of them are rewritten. #}
+{% macro delete_rows_of_messages(relation) %}
+  {% set set = config.get('set', 'affected') %}
+  {% if hours_of(set) %}
+    {% do run_query(
+      'delete from ' ~ relation ~ ' where ' ~ hour_is_in(set) ~ ' and ' ~ is_message_of(set, config.get('message_key', 'msg_id'))
+    ) %}
+  {% endif %}
+{% endmacro %}
 
 {# Iceberg replaces whole partitions, so the rows of a partition that stay are written again beside the new rows. #}
 {% macro replace_rows(relation, columns, sql, replaces) %}

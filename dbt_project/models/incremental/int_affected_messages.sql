@@ -1,6 +1,6 @@
--- One row per message whose deliveries, orphans and summary are computed again: the changed messages, and those that depend on
--- a changed context and whose records events still holds. Such changes are rare, so a published table is read only if a change
--- of that kind exists.
+-- One row per message whose deliveries, orphans and summary are computed again: the changed and the due messages, and those that
+-- depend on a changed context and whose records events still holds. Such changes are rare, so a published table is read only if a
+-- change of that kind exists.
 {{ config(only_in='incremental_run') }}
 {%- set kinds = context_changes() %}
 
@@ -8,6 +8,11 @@ select
   message_cluster,
   message_key
 from {{ working_table('int_changed_messages') }}
+union
+select
+  message_cluster,
+  message_key
+from {{ working_table('int_due_messages') }}
 {% if 'expected' in kinds %}
   union
   select

@@ -1,10 +1,30 @@
--- One row per changed message and hour in which it had records before this run.
+-- One row per changed or due message and hour in which it had records before this run.
 {{ config(only_in='incremental_run') }}
 
-select known.*
-from {{ published('int_message_hours') }} as known
-left semi join (
-  select {{ message_key_hash('message_cluster') }}
+with messages as (
+  select
+    {{ message_key_hash('message_cluster') }},
+    true as is_changed
   from {{ working_table('int_changed_messages') }}
-) as changed
-  on known.hash_high = changed.hash_high and known.hash_low = changed.hash_low
+  union all
+  select
+    {{ message_key_hash('message_cluster') }},
+    false as is_changed
+  from {{ working_table('int_due_messages') }}
+),
+
+hashes as (
+  select
+    hash_high,
+    hash_low,
+    bool_or(is_changed) as is_changed
+  from messages
+  group by hash_high, hash_low
+)
+
+select
+  known.*,
+  hashes.is_changed
+from {{ published('int_message_hours') }} as known
+inner join hashes
+  on known.hash_high = hashes.hash_high and known.hash_low = hashes.hash_low

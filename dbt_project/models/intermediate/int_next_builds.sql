@@ -9,8 +9,19 @@ with reviews as (
     from {{ ref(fact) }}
     where next_review_at is not null
     group by cluster
-    {{ 'union all' if not loop.last }}
+    union all
   {% endfor %}
+  -- From this time on, orphan_rate judges a message, whether it was consumed or not.
+  select
+    cluster,
+    min(due_at) + {{ limit('grace') }} as next_review_at
+  from {{ ref('fct_messages') }}
+  where
+    {% for cluster, watermark in var('watermarks').items() %}
+      (cluster = '{{ cluster }}' and due_at > timestamp '{{ watermark }}' - {{ limit('grace') }}) or
+    {% endfor %}
+    false
+  group by cluster
 ),
 
 next_reviews as (

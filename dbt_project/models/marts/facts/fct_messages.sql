@@ -143,19 +143,9 @@ summarized as (
 
 classified as (
   select
-    summarized.*,
-    least(
-      summarized.consumed_review_at,
-      summarized.unconsumed_review_at,
-      -- From this time on, orphan_rate judges the message, whether it was consumed or not.
-      case
-        when not coalesce(watermarks.watermark >= summarized.due_at + {{ limit('grace') }}, false)
-          then summarized.due_at + {{ limit('grace') }}
-      end
-    ) as next_review_at
+    *,
+    least(consumed_review_at, unconsumed_review_at) as next_review_at
   from summarized
-  left join {{ ref('int_watermarks') }} as watermarks
-    on summarized.cluster = watermarks.cluster
 )
 
 select
