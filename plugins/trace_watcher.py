@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_provider_rocketmq.triggers.unread import Asked, UnreadMessagesTrigger
 
 if TYPE_CHECKING:
-    from spark_jobs.rocketmq.client import Client
+    from spark_jobs.rocketmq.options import Reader
     from spark_jobs.settings import Cluster, Settings
 
 
@@ -65,7 +65,7 @@ class NewTraceMessagesTrigger(UnreadMessagesTrigger):
         return found
 
     @contextmanager
-    def _brokers(self) -> Iterator[tuple[Settings, Cluster, Client]]:
+    def _brokers(self) -> Iterator[tuple[Settings, Cluster, Reader]]:
         """A client with the credentials of the cluster's `airflow_conn_id` or `credentials_env`."""
         from airflow_provider_rocketmq.hooks.rocketmq import RocketMQHook
         from spark_jobs.ingest import lag

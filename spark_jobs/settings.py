@@ -502,7 +502,12 @@ TABLE_POLICIES = (
     _ADDED_TO,
     *(
         _ADDED_TO.model_copy(update={"tables": name})
-        for name in ("intermediate.int_identifier_hours", "marts.fct_*", "marts.orphaned_messages", "marts.dead_letters")
+        for name in (
+            "intermediate.int_identifier_hours",
+            "marts.fct_*",
+            "marts.orphaned_messages",
+            "marts.dead_letters",
+        )
     ),
     _REBUILT,
     _REBUILT.model_copy(update={"tables": "intermediate.*"}),

@@ -6,8 +6,7 @@ from spark_jobs.ingest.source_options import datasource_options
 from spark_jobs.lake.offsets import Position, Queue, committed_positions
 from spark_jobs.lake.tables import RAW
 from spark_jobs.rocketmq.acl import Credentials
-from spark_jobs.rocketmq.client import Client
-from spark_jobs.rocketmq.options import Options
+from spark_jobs.rocketmq.options import Options, Reader
 from spark_jobs.rocketmq.route import MessageQueue
 from spark_jobs.rocketmq.unread import Unread, unread
 from spark_jobs.settings import Cluster, Settings
@@ -16,7 +15,7 @@ from spark_jobs.settings import Cluster, Settings
 _TIMEOUT_MS = 5_000
 
 
-def client(settings: Settings, cluster: Cluster, credentials: Credentials | None = None) -> Client:
+def client(settings: Settings, cluster: Cluster, credentials: Credentials | None = None) -> Reader:
     """A client of the cluster that retries nothing; without `credentials` those of `cluster.credentials_env` are used.
 
     Raises:
@@ -24,10 +23,10 @@ def client(settings: Settings, cluster: Cluster, credentials: Credentials | None
     """
     given = datasource_options(cluster, settings.extract)
     given |= {"topic": cluster.topics[0], "timeoutMs": str(_TIMEOUT_MS)}
-    return Options.parse(given).client(credentials, attempts=1)
+    return Options.parse(given).open(credentials, attempts=1)
 
 
-def unread_traces(settings: Settings, cluster: Cluster, brokers: Client) -> Unread:
+def unread_traces(settings: Settings, cluster: Cluster, brokers: Reader) -> Unread:
     """The offsets of unread messages per queue of the cluster's trace topics, after the committed offsets of raw.
 
     Raises:

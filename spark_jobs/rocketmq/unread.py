@@ -4,10 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from typing import Protocol
 
-from spark_jobs.rocketmq.client import Client
+from spark_jobs.rocketmq.client import Bounds
 from spark_jobs.rocketmq.errors import AccessDeniedError, ConnectionLostError, RocketMQError
 from spark_jobs.rocketmq.route import MessageQueue
+
+
+class QueueReader(Protocol):
+    """A client of either kind: of the remoting protocol, or of `librocketmq`."""
+
+    def queues(self, topic: str) -> list[MessageQueue]: ...
+
+    def bounds(self, queue: MessageQueue) -> Bounds: ...
 
 
 @dataclass(frozen=True)
@@ -25,7 +34,7 @@ class Unread:
     problems: list[str] = field(default_factory=list)
 
 
-def unread(client: Client, topics: Iterable[str], committed: Callable[[MessageQueue], int]) -> Unread:
+def unread(client: QueueReader, topics: Iterable[str], committed: Callable[[MessageQueue], int]) -> Unread:
     """Ask each queue once; a broker that cannot be asked hides nothing of the others.
 
     Args:

@@ -89,7 +89,9 @@ def _replace_partitions(
     if _count(connection, ".".join(table.name())) != total_rows(newer):
         added = {file.file_path for file in found.added}
         live = changes(table, None, newer).added
-        left = [file for file in live if file.file_path not in added and time_range(table, file) in partitions]
+        left = [
+            file for file in live if file.file_path not in added and time_range(table, file) in partitions
+        ]
         inserted += insert(connection, table, left, selection)
     return inserted
 

@@ -12,8 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from spark_jobs.checks.brokers import query
-from spark_jobs.ingest import raw
-from spark_jobs.ingest.lag import unread
+from spark_jobs.ingest import lag, raw
 from spark_jobs.ingest.reextract import ReextractRequest
 from spark_jobs.jobs.brokers import planned
 from spark_jobs.jobs.extract import extract_and_report as extract
@@ -140,8 +139,12 @@ def test_the_checks_and_the_trigger_ask_through_the_library_too(
     package: Path, lake: SparkSession, settings: Settings, written: Written
 ):
     native = cluster(written, CLIENTS[1], "three")
-    unread_offsets = {str(queue): len(offsets) for queue, offsets in unread(settings, native).items()}
-    assert unread_offsets == {"sandbox/three/broker-a/0": 1000, "sandbox/three/broker-a/2": 10}
+    with lag.client(settings, native) as client:
+        found = lag.unread_traces(settings, native, client)
+    unread = {
+        str(lag.name(native, queue)): len(offsets) for queue, offsets in found.offsets.items() if offsets
+    }
+    assert unread == {"sandbox/three/broker-a/0": 1000, "sandbox/three/broker-a/2": 10}
     answers = query(settings.model_copy(update={"clusters": [native]}), {}, 60)["sandbox"]
     assert answers.failures == []
     assert sorted(state.unread for state in answers.seen.values()) == [0, 10, 1000]

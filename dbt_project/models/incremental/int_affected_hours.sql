@@ -1,5 +1,5 @@
--- One row per hour in which affected messages have records or rows, or in which Invalid records were added or replaced, or of which
--- orphan_rate judges more messages than before.
+-- One row per hour in which affected messages have records or rows, or in which Invalid records were added or replaced, or of
+-- which orphan_rate judges more messages than before.
 {{ config(only_in='incremental_run', post_hook="{{ save_hours('affected') }}") }}
 -- depends_on: {{ ref('int_affected_messages') }}
 

@@ -17,10 +17,13 @@ with reviews as (
     min(due_at) + {{ limit('grace') }} as next_review_at
   from {{ ref('fct_messages') }}
   where
-    {% for cluster, watermark in var('watermarks').items() %}
-      (cluster = '{{ cluster }}' and due_at > timestamp '{{ watermark }}' - {{ limit('grace') }}) or
-    {% endfor %}
-    false
+    (
+      {% for cluster, watermark in var('watermarks').items() %}
+        (cluster = '{{ cluster }}' and due_at > timestamp '{{ watermark }}' - {{ limit('grace') }})
+        or
+      {% endfor %}
+      false
+    )
   group by cluster
 ),
 
