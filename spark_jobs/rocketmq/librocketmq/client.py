@@ -27,7 +27,7 @@ from ..frames import RESPONSE_FLAG, Frame
 from ..message import MAX_INFLATED_BYTES, Message
 from ..properties import Properties
 from ..route import MessageQueue
-from .limits import NO_BROKERS, NO_TIME, LibraryError, UnsupportedError, UsedAfterForkError
+from .limits import NO_BROKERS, NO_TIME, NO_TOKEN, LibraryError, UnsupportedError, UsedAfterForkError
 from .process import START_SECONDS, LibraryProcess
 
 _BACK_OFF_SECONDS = (0.1, 0.5, 2.0, 5.0)
@@ -53,6 +53,10 @@ class LibraryClient:
         max_inflated_bytes: a body that inflates to more is an error.
         consumer_group: the group of the consumer.
 
+    Raises:
+        ValueError: an argument is invalid.
+        UnsupportedError: the credentials have a security token.
+
     Every call may raise:
         UsedAfterForkError: another process has opened this client.
         LibraryError: the library is missing, has another interface, or crashed.
@@ -73,6 +77,8 @@ class LibraryClient:
             split_address(address)
         if not self.namesrv or self.attempts < 1:
             raise ValueError("at least one nameserver and one attempt are needed")
+        if self.credentials is not None and self.credentials.security_token:
+            raise UnsupportedError(f"{QueueLocation(self.cluster)}: {NO_TOKEN}")
         self._process: LibraryProcess | None = None
 
     def __enter__(self) -> Self:
@@ -193,7 +199,7 @@ class LibraryClient:
             process = LibraryProcess()
             try:
                 keys = self.credentials
-                signed = keys and (keys.access_key, keys.secret_key, keys.security_token or "")
+                signed = keys and (keys.access_key, keys.secret_key)
                 process.send("start", ";".join(self.namesrv), self.consumer_group, signed)
                 self._response(QueueLocation(self.cluster), process, START_SECONDS)
             except BaseException:

@@ -56,7 +56,7 @@ class Consumer:
         CallError: the library refuses the settings.
     """
 
-    def __init__(self, namesrv: str, group: str, credentials: tuple[str, str, str] | None, log: Log) -> None:
+    def __init__(self, namesrv: str, group: str, credentials: tuple[str, str] | None, log: Log) -> None:
         self._pid = os.getpid()
         self._library = library = Library()
         self._log = log
@@ -67,7 +67,8 @@ class Consumer:
         ]
         if credentials is not None:
             keys = [each.encode() for each in credentials]
-            done.append(library.SetPullConsumerSessionCredentials(self._consumer, *keys))
+            # The last argument is the channel of Alibaba Cloud, not a security token.
+            done.append(library.SetPullConsumerSessionCredentials(self._consumer, *keys, b""))
         done.append(library.StartPullConsumer(self._consumer))
         if any(done):
             raise CallError(f"start (status {done})", log.failures())
