@@ -32,6 +32,8 @@ from .process import START_SECONDS, LibraryProcess
 
 _BACK_OFF_SECONDS = (0.1, 0.5, 2.0, 5.0)
 _CONNECT_SECONDS = 3.0
+# The last known max offset of each queue that this process has asked for: see `Consumer.bounds`.
+_LAST_ENDS: dict[tuple[str | int, ...], int] = {}
 # Where `Message` has the properties, which travel as bytes.
 _PROPERTIES = Message._fields.index("properties")
 
@@ -114,7 +116,10 @@ class LibraryClient:
 
     def bounds(self, queue: MessageQueue) -> Bounds:
         """Min offset and max offset from the same broker."""
-        low, high = self._of_queue(queue, "bounds")
+        key = (*self.namesrv, queue.topic, queue.broker, queue.queue_id)
+        known = [_LAST_ENDS[key]] if key in _LAST_ENDS else []
+        low, high = self._of_queue(queue, "bounds", *known)
+        _LAST_ENDS[key] = high
         return Bounds(low, max(low, high))
 
     def min_offset(self, queue: MessageQueue) -> int:
