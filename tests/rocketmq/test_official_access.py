@@ -22,6 +22,7 @@ from spark_jobs.rocketmq.errors import (
     UnreachableError,
 )
 from spark_jobs.rocketmq.librocketmq.client import LibraryClient
+from spark_jobs.rocketmq.librocketmq.limits import UnsupportedError
 from tests import official_client
 from tests.rocketmq.secrecy import assert_no_secret
 from tests.rocketmq.test_access import ADMIN, READER, TOPIC, guarded  # noqa: F401
@@ -76,6 +77,14 @@ def test_refused_credentials_have_their_reason(opened, credentials: Credentials 
         with pytest.raises(AuthenticationError, match=f"code 16 .*{reason}.*Check the access key") as caught:
             ask()
         assert_no_secret(caught.value, client, credentials)
+
+
+def test_a_security_token_is_refused_at_the_start(opened):
+    """The library has no field for it."""
+    token = Credentials("reader", "reader-secret", "a-token-4711")
+    with pytest.raises(UnsupportedError, match="cluster guarded: .* cannot send a security token") as caught:
+        opened(token)
+    assert "4711" not in str(caught.value)
 
 
 def test_a_topic_that_may_not_be_read(opened):

@@ -28,6 +28,7 @@ from spark_jobs.rocketmq.errors import (
 )
 from spark_jobs.rocketmq.librocketmq.client import LibraryClient
 from spark_jobs.rocketmq.librocketmq.limits import LibraryError, UnsupportedError, UsedAfterForkError
+from spark_jobs.rocketmq.librocketmq.process import LibraryProcess
 from tests import official_client
 from tests.rocketmq.conftest import LONG_COUNT, LONG_TOPIC, LONG_ZLIB_TOPIC, Written, queue
 
@@ -80,6 +81,25 @@ def test_queues_and_offsets(client: Client, native: LibraryClient):
     where = queue(native, LONG_TOPIC)
     assert native.message_at(where, LONG_COUNT - 1).queue_offset == LONG_COUNT - 1
     assert native.message_at(where, LONG_COUNT) is None
+
+
+def test_bounds_are_asked_for_where_the_queue_ended_last(
+    client: Client, native: LibraryClient, monkeypatch: pytest.MonkeyPatch
+):
+    """A broker notes each pull at an offset that it does not have."""
+    sent = []
+    send = LibraryProcess.send
+    monkeypatch.setattr(
+        LibraryProcess, "send", lambda self, *request: (sent.append(request), send(self, *request))
+    )
+    for topic, end in (("three", 10), ("codec-LZ4", 67)):
+        queue_id = 2 if topic == "three" else 0
+        where = queue(native, topic, queue_id)
+        sent.clear()
+        found = [native.bounds(where) for _ in range(3)]
+        assert set(found) == {client.bounds(queue(client, topic, queue_id))}
+        requests = [request for request in sent if request[0] == "bounds"]
+        assert requests[1:] == [("bounds", topic, "broker-a", queue_id, end)] * 2
 
 
 def test_a_call_during_a_read_does_not_disturb_it(native: LibraryClient):

@@ -27,11 +27,13 @@ from ..frames import RESPONSE_FLAG, Frame
 from ..message import MAX_INFLATED_BYTES, Message
 from ..properties import Properties
 from ..route import MessageQueue
-from .limits import NO_BROKERS, NO_TIME, LibraryError, UnsupportedError, UsedAfterForkError
+from .limits import NO_BROKERS, NO_TIME, NO_TOKEN, LibraryError, UnsupportedError, UsedAfterForkError
 from .process import START_SECONDS, LibraryProcess
 
 _BACK_OFF_SECONDS = (0.1, 0.5, 2.0, 5.0)
 _CONNECT_SECONDS = 3.0
+# The last known max offset of each queue that this process has asked for: see `Consumer.bounds`.
+_LAST_ENDS: dict[tuple[str | int, ...], int] = {}
 # Where `Message` has the properties, which travel as bytes.
 _PROPERTIES = Message._fields.index("properties")
 
@@ -53,6 +55,10 @@ class LibraryClient:
         max_inflated_bytes: a body that inflates to more is an error.
         consumer_group: the group of the consumer.
 
+    Raises:
+        ValueError: an argument is invalid.
+        UnsupportedError: the credentials have a security token.
+
     Every call may raise:
         UsedAfterForkError: another process has opened this client.
         LibraryError: the library is missing, has another interface, or crashed.
@@ -73,6 +79,8 @@ class LibraryClient:
             split_address(address)
         if not self.namesrv or self.attempts < 1:
             raise ValueError("at least one nameserver and one attempt are needed")
+        if self.credentials is not None and self.credentials.security_token:
+            raise UnsupportedError(f"{QueueLocation(self.cluster)}: {NO_TOKEN}")
         self._process: LibraryProcess | None = None
 
     def __enter__(self) -> Self:
@@ -108,7 +116,10 @@ class LibraryClient:
 
     def bounds(self, queue: MessageQueue) -> Bounds:
         """Min offset and max offset from the same broker."""
-        low, high = self._of_queue(queue, "bounds")
+        key = (*self.namesrv, queue.topic, queue.broker, queue.queue_id)
+        known = [_LAST_ENDS[key]] if key in _LAST_ENDS else []
+        low, high = self._of_queue(queue, "bounds", *known)
+        _LAST_ENDS[key] = high
         return Bounds(low, max(low, high))
 
     def min_offset(self, queue: MessageQueue) -> int:
@@ -193,7 +204,7 @@ class LibraryClient:
             process = LibraryProcess()
             try:
                 keys = self.credentials
-                signed = keys and (keys.access_key, keys.secret_key, keys.security_token or "")
+                signed = keys and (keys.access_key, keys.secret_key)
                 process.send("start", ";".join(self.namesrv), self.consumer_group, signed)
                 self._response(QueueLocation(self.cluster), process, START_SECONDS)
             except BaseException:

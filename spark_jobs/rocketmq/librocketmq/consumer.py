@@ -56,7 +56,7 @@ class Consumer:
         CallError: the library refuses the settings.
     """
 
-    def __init__(self, namesrv: str, group: str, credentials: tuple[str, str, str] | None, log: Log) -> None:
+    def __init__(self, namesrv: str, group: str, credentials: tuple[str, str] | None, log: Log) -> None:
         self._pid = os.getpid()
         self._library = library = Library()
         self._log = log
@@ -67,7 +67,8 @@ class Consumer:
         ]
         if credentials is not None:
             keys = [each.encode() for each in credentials]
-            done.append(library.SetPullConsumerSessionCredentials(self._consumer, *keys))
+            # The last argument is the channel of Alibaba Cloud, not a security token.
+            done.append(library.SetPullConsumerSessionCredentials(self._consumer, *keys, b""))
         done.append(library.StartPullConsumer(self._consumer))
         if any(done):
             raise CallError(f"start (status {done})", log.failures())
@@ -90,10 +91,17 @@ class Consumer:
         finally:
             self._library.ReleaseSubscriptionMessageQueue(found)
 
-    def bounds(self, topic: str, broker: str, queue_id: int) -> tuple[int, int]:
-        """Min and max offset; raises CallError."""
+    def bounds(self, topic: str, broker: str, queue_id: int, at: int = BEYOND_EVERY_QUEUE) -> tuple[int, int]:
+        """Min and max offset, from a pull at the offset `at`; raises CallError.
+
+        For a pull at an offset that it does not have, and that is not its max offset, a broker logs a warning, and one of 4.x
+        stores an event in its topic OFFSET_MOVED_EVENT, too (`PullMessageProcessor`).
+        """
         queue = _queue(topic, broker, queue_id)
-        _, found, _ = self._pull(queue, BEYOND_EVERY_QUEUE, 1, 0)
+        try:
+            _, found, _ = self._pull(queue, at, 1, 0)
+        except UnsupportedError:  # the message there cannot be inflated
+            _, found, _ = self._pull(queue, BEYOND_EVERY_QUEUE, 1, 0)
         return found.min_offset, found.max_offset
 
     def message_at(

@@ -12,6 +12,7 @@ OFFICIAL: ClientName = "rocketmq-client-python"
 
 _OTHERWISE = f"use client = {REMOTING!r} for this cluster"
 NO_TLS = f"client = {OFFICIAL!r} cannot speak TLS: remove tls, or {_OTHERWISE}"
+NO_TOKEN = f"client = {OFFICIAL!r} cannot send a security token: use keys without one, or {_OTHERWISE}"
 NO_FACTS = f"client = {OFFICIAL!r} cannot ask for broker facts: set broker_facts = false for this cluster, or {_OTHERWISE}"
 NO_TIME = f"client = {OFFICIAL!r} cannot find the offset of a time: give offsets, or {_OTHERWISE}"
 NO_BROKERS = f"client = {OFFICIAL!r} cannot list the registered brokers"
