@@ -42,10 +42,12 @@ class Row:
     official: str
 
 
-def reader(client: str, sandbox: Sandbox, credentials: Credentials | None = None, **options: str) -> Reader:
-    """A client of that name, which tries a call once; options as of the data source."""
+def reader(
+    client: str, sandbox: Sandbox, credentials: Credentials | None = None, attempts: int = 1, **options: str
+) -> Reader:
+    """A client of that name; options as of the data source."""
     given = {"namesrv": sandbox.namesrv, "topic": "any", "client": client, **options}
-    return Options.parse(given).open(credentials, attempts=1)
+    return Options.parse(given).open(credentials, attempts)
 
 
 def outcome(ask: Callable[[], Any]) -> str:
@@ -116,7 +118,7 @@ def acl(guarded: Sandbox) -> list[Row]:
 
     def read(credentials: Credentials | None) -> Callable[[str], str]:
         def run(name: str) -> str:
-            with reader(name, guarded, credentials) as each:
+            with reader(name, guarded, credentials, attempts=4) as each:
                 assert each.message_at(queue_of(each, TRACE_TOPIC), 0) is None
                 return "accepted"
 

@@ -89,9 +89,12 @@ def test_bounds_are_asked_for_where_the_queue_ended_last(
     """A broker notes each pull at an offset that it does not have."""
     sent = []
     send = LibraryProcess.send
-    monkeypatch.setattr(
-        LibraryProcess, "send", lambda self, *request: (sent.append(request), send(self, *request))
-    )
+
+    def noted(process: LibraryProcess, *request: object) -> None:
+        sent.append(request)
+        send(process, *request)
+
+    monkeypatch.setattr(LibraryProcess, "send", noted)
     for topic, end in (("three", 10), ("codec-LZ4", 67)):
         queue_id = 2 if topic == "three" else 0
         where = queue(native, topic, queue_id)

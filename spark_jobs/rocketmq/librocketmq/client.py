@@ -33,7 +33,7 @@ from .process import START_SECONDS, LibraryProcess
 _BACK_OFF_SECONDS = (0.1, 0.5, 2.0, 5.0)
 _CONNECT_SECONDS = 3.0
 # The last known max offset of each queue that this process has asked for: see `Consumer.bounds`.
-_LAST_ENDS: dict[tuple[str | int, ...], int] = {}
+_LAST_ENDS: dict[tuple[tuple[str, ...], MessageQueue], int] = {}
 # Where `Message` has the properties, which travel as bytes.
 _PROPERTIES = Message._fields.index("properties")
 
@@ -116,7 +116,7 @@ class LibraryClient:
 
     def bounds(self, queue: MessageQueue) -> Bounds:
         """Min offset and max offset from the same broker."""
-        key = (*self.namesrv, queue.topic, queue.broker, queue.queue_id)
+        key = tuple(self.namesrv), queue
         known = [_LAST_ENDS[key]] if key in _LAST_ENDS else []
         low, high = self._of_queue(queue, "bounds", *known)
         _LAST_ENDS[key] = high
@@ -248,7 +248,7 @@ class LibraryClient:
         if not self._nameserver_listens():
             return UnreachableError(f"{what}. No nameserver accepts a connection: {', '.join(self.namesrv)}")
         if "timeout" in said:
-            return RequestTimeoutError(f"{what}. The nameserver or the broker did not answer in time")
+            return RequestTimeoutError(f"{what}. The nameserver or the broker did not answer")
         if where.queue_id is None:
             return TopicNotFoundError(
                 f"{what}. Check the topic's name, that it exists in this cluster, that its brokers run, and that its perm "
