@@ -266,8 +266,7 @@ test: setup .venv-dashboards/installed ## run all tests, on a real broker, Spark
 
 .PHONY: soak
 soak: setup ## run long tests and print their counts: jobs killed at each step (SOAK=10 times), random sequences (STEPS=300, CYCLES=200, HISTORIES=1000), damaged answers (FUZZ=1000000) and records (RECORDS=1000000); or, with CHAOS=3600 (seconds), faults at random in a running `make up`
-	@if [ -n "$$CHAOS" ]; then exec $(RUN) tests.chaos.run --seconds="$$CHAOS"; fi; \
-	  TRACE_SOAK_REPEATS="$$SOAK" TRACE_SOAK_FUZZ="$$FUZZ" TRACE_SOAK_RECORDS="$$RECORDS" \
+	@TRACE_SOAK_CHAOS="$$CHAOS" TRACE_SOAK_REPEATS="$$SOAK" TRACE_SOAK_FUZZ="$$FUZZ" TRACE_SOAK_RECORDS="$$RECORDS" \
 	  TRACE_SOAK_STEPS="$$STEPS" TRACE_SOAK_CYCLES="$$CYCLES" TRACE_SOAK_HISTORIES="$$HISTORIES" \
 	  $(RUN) tests "$$SOAK_TESTS" -n 2 --dist loadgroup --timeout=0 -p tests.counts
 

@@ -1,6 +1,7 @@
 """`python -m tests TESTS OPTIONS…`: pytest with the options and the words of TESTS.
 
-`tests/spark -k "glued or torn"` is split as a shell splits words, and nothing in it is expanded or run.
+`tests/spark -k "glued or torn"` is split as a shell splits words, and nothing in it is expanded or run. With seconds in
+TRACE_SOAK_CHAOS, it is the chaos run instead.
 """
 
 from __future__ import annotations
@@ -19,5 +20,8 @@ def command(tests: str, *options: str) -> list[str]:
 
 
 if __name__ == "__main__":
-    found = command(*sys.argv[1:])
+    if seconds := os.environ.get("TRACE_SOAK_CHAOS"):
+        found = [sys.executable, "-m", "tests.chaos.run", f"--seconds={seconds}"]
+    else:
+        found = command(*sys.argv[1:])
     os.execv(found[0], found)

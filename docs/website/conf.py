@@ -24,7 +24,7 @@ author = "the project's authors"
 version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
 extensions = ["myst_parser"]
 root_doc = "README"
-include_patterns = ["*.md", "docs/**"]
+include_patterns = ["*.md", "docs/**", "provider/README.md"]
 exclude_patterns = ["docs/website", "**/*.py", "**/*.png", "**/__pycache__"]
 source_suffix = {".md": "markdown"}
 nitpicky = True
@@ -39,6 +39,8 @@ html_theme_options = {"navigation_with_keys": True}
 
 _LINK = re.compile(r"\]\(([^)#:]+)\.md\)")
 """Links to pages, without anchor."""
+_PARTS = {"docs/runbooks": ("docs", "runbooks/"), "docs/decisions/README": ("docs/decisions", r"\w+$")}
+"""A page to its folder, and which of its links are parts of it."""
 
 
 class EnglishAndChinese(SearchEnglish):
@@ -68,9 +70,10 @@ def _toctree(options: str, pages: list[str]) -> str:
 def _add_menu(app: Sphinx, name: str, source: list[str]) -> None:
     if name == root_doc:
         source[0] += _menu(source[0])
-    elif name == "docs/runbooks":
+    elif name in _PARTS:
+        folder, part = _PARTS[name]
         pages = dict.fromkeys(_LINK.findall(source[0]))
-        source[0] += _toctree("", [f"docs/{page}" for page in pages if page.startswith("runbooks/")])
+        source[0] += _toctree("", [f"{folder}/{page}" for page in pages if re.match(part, page)])
 
 
 def setup(app: Sphinx) -> None:
