@@ -69,7 +69,8 @@ def bodies(
 ) -> DataFrame:
     """Bodies at the offsets [start, end) of a queue, one each `step_ms` after `since_ms`, with the columns of `chunks`.
 
-    Without a `naming`, ids are hashes, and the five messages of a trace message share a key.
+    Without a `naming`, ids are hashes with the time of the send where those of the Java client have it, and the five messages of a trace
+    message share a key.
     """
     times = (since_ms, step_ms)
     records = [_records(queue, F.col("id"), i, times, naming or _hashes(queue)) for i in range(MESSAGES)]
@@ -103,7 +104,10 @@ def _chunk(spark: SparkSession, number: int) -> Path:
 
 def _hashes(queue: Queue) -> Naming:
     def named(n: Column, index: int, sent: Column, received: Column) -> Ids:
-        msg_id = F.upper(F.md5(F.concat_ws("-", F.lit(queue.broker), n, F.lit(index))))
+        digest = F.md5(F.concat_ws("-", F.lit(queue.broker), n, F.lit(index)))
+        in_month = sent - F.unix_millis(F.date_trunc("month", F.timestamp_millis(sent)))
+        time = F.lpad(F.hex(in_month), 8, "0")
+        msg_id = F.upper(F.concat(F.substring(digest, 1, 20), time, F.substring(digest, 29, 4)))
         first, second = (F.upper(F.md5(F.concat(msg_id, F.lit(attempt)))) for attempt in "12")
         return Ids(msg_id, msg_id, F.concat(F.lit("order-"), n), first, second)
 

@@ -61,6 +61,22 @@
   {%- else %}{{ relation }}{% endif %}
 {%- endmacro %}
 
+{# A relation: the published rows of int_message_hours that messages of these working tables can have. The days are literals, so Iceberg
+   skips the partitions of all other days. #}
+{% macro hours_of_days(tables) -%}
+  {%- set days = [] -%}
+  {%- for table in tables -%}
+    {%- set name = working_table(table) -%}
+    {%- if can_query() and is_incremental_run() -%}
+      {%- do days.extend(run_query('select distinct ' ~ message_key_day() ~ ' from ' ~ name).columns[0].values()) -%}
+    {%- endif -%}
+  {%- endfor -%}
+  (
+    select * from {{ published('int_message_hours') }}
+    where {% if days %}key_day in ({{ days | map('int') | unique | sort | join(', ') }}){% else %}false{% endif %}
+  )
+{%- endmacro %}
+
 {# A query: the messages of the rows of a published table whose `next_review_at` the watermark has passed. #}
 {% macro due_messages(table, message_key='msg_id') -%}
 select

@@ -23,3 +23,22 @@
   cast(shiftright(xxhash64({{ cluster }}, {{ message_key }}), 24) & 65535 as int) as hash_high,
   cast(xxhash64({{ cluster }}, {{ message_key }}) & 16777215 as int) as hash_low
 {%- endmacro %}
+
+{# The day in the id of a message: a number that messages of one time share, and that all records of a message have, as they have the
+   same key. Ids of remoting clients have the milliseconds since the start of the month in which the client made them
+   (MessageClientIDSetter: 4 bytes after address, process id and class loader), of Go the seconds, behind zeros; ids of gRPC clients have
+   the seconds since 2021. 63: the key has no such time. #}
+{% macro message_key_day(message_key='message_key') -%}
+  case
+    when length({{ message_key }}) = 32 and substr({{ message_key }}, 13, 8) = '00000000' then pmod({{ days_in(message_key, 21, 86400) }}, 63)
+    when length({{ message_key }}) = 32 then {{ days_in(message_key, 21, 86400000) }}
+    when length({{ message_key }}) = 56 then {{ days_in(message_key, 45, 86400000) }}
+    when length({{ message_key }}) = 34 and {{ message_key }} like '01%' then pmod({{ days_in(message_key, 19, 86400) }}, 32)
+    else 63
+  end
+{%- endmacro %}
+
+{# Days in the number of 8 hexadecimal digits at a position; not hexadecimal: any number of days, always the same one. #}
+{% macro days_in(text, position, units_of_a_day) -%}
+  cast(cast(conv(substr({{ text }}, {{ position }}, 8), 16, 10) as bigint) div {{ units_of_a_day }} as int)
+{%- endmacro %}

@@ -32,14 +32,11 @@
     {% call statement('create') -%}
       {{ create_audited_table(target_relation) }}
     {%- endcall %}
-    {% if config.get('sorted_by') %}
-      {% do run_query(
-        'alter table lake.' ~ target_relation ~ ' write distributed by partition locally ordered by ' ~ config.get('sorted_by')
-      ) %}
-    {% endif %}
+    {% do set_write_order(target_relation) %}
   {% elif not is_incremental_run() %}
     {# Only here: every change of the models causes a full refresh. #}
     {% do run_query('alter table ' ~ target_relation ~ ' set tblproperties (' ~ table_properties() ~ ')') %}
+    {% do add_partitions(target_relation) %}
   {% endif %}
 
   {% set columns = columns_of(target_relation) %}
@@ -113,6 +110,20 @@
   {{ partition_cols(label='partitioned by') }}
   comment '{{ quoted(model.description) }}'
   tblproperties ('format-version' = '2', {{ table_properties() }})
+{% endmacro %}
+
+{% macro set_write_order(relation) %}
+  {% if config.get('sorted_by') %}
+    {% do run_query('alter table lake.' ~ relation ~ ' write distributed by partition locally ordered by ' ~ config.get('sorted_by')) %}
+  {% endif %}
+{% endmacro %}
+
+{# Partition a table of an earlier version that had no partitions; its files stay as they are until they are rewritten. #}
+{% macro add_partitions(relation) %}
+  {% if config.get('partition_by') and 'partition' not in columns_of(relation ~ '.partitions') %}
+    {% do run_query('alter table lake.' ~ relation ~ ' add partition field ' ~ config.get('partition_by')) %}
+    {% do set_write_order(relation) %}
+  {% endif %}
 {% endmacro %}
 
 {# With Iceberg's default (fanout), a task keeps one file open per partition: the buffers of hundreds of hours would fill the heap. #}

@@ -18,10 +18,12 @@ select hour from {{ working_table('int_known_hours') }}
 {% if context_changes() %}
   union
   select known.hour
-  from {{ published('int_message_hours') }} as known
+  from {{ hours_of_days(['int_affected_messages']) }} as known
   left semi join (
-    select {{ message_key_hash('message_cluster') }}
+    select
+      {{ message_key_day() }} as key_day,
+      {{ message_key_hash('message_cluster') }}
     from {{ working_table('int_affected_messages') }}
   ) as affected
-    on known.hash_high = affected.hash_high and known.hash_low = affected.hash_low
+    on known.key_day = affected.key_day and known.hash_high = affected.hash_high and known.hash_low = affected.hash_low
 {% endif %}
