@@ -69,8 +69,8 @@ def bodies(
 ) -> DataFrame:
     """Bodies at the offsets [start, end) of a queue, one each `step_ms` after `since_ms`, with the columns of `chunks`.
 
-    Without a `naming`, ids are hashes with the time of the send where those of the Java client have it, and the five messages of a trace
-    message share a key.
+    Without a `naming`, ids are hashes with the time of the send where those of the Java client have it, and the five messages of
+    a trace message share a key.
     """
     times = (since_ms, step_ms)
     records = [_records(queue, F.col("id"), i, times, naming or _hashes(queue)) for i in range(MESSAGES)]

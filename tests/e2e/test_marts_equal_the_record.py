@@ -9,6 +9,7 @@ import pytest
 from sandbox import admin, proof, python_app, scenarios
 from sandbox.record import record_types
 from sandbox.releases import BY_VERSION, NEWEST, OLDER
+from spark_jobs.lookup.identifiers import Identifier
 from tests import official_client
 from tests.e2e.conftest import MESSAGES, records_by_type
 
@@ -62,6 +63,15 @@ def test_the_producer_of_rocketmq_client_python_is_among_the_clients(world, reco
     deliveries = world.table("marts.fct_deliveries").to_pylist()
     consumed = {(d["consumer_group"], d["msg_id"]) for d in deliveries if d["is_published"]}
     assert {(group, msg_id) for group in groups for msg_id in sent} <= consumed
+
+
+def test_the_index_of_hours_is_partitioned_by_the_day_in_the_ids(world, record):
+    """A run reads the partitions of its messages alone: those that Python reads from the ids of all releases."""
+    made = [Identifier.of(msg_id).since_month for _, msg_id in messages(record.sends)]
+    days = {since_month.days for since_month in made if since_month is not None}
+    assert 0 < len(days) <= 3, "the clients ran within a day, or over midnight"
+    partitions = set(world.table("intermediate.int_message_hours", "key_day")["key_day"].to_pylist())
+    assert days <= partitions <= days | {63}
 
 
 def test_nothing_was_lost(world):

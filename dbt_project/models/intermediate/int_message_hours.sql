@@ -1,5 +1,5 @@
--- One row per message and hour in which it has records. An incremental run finds the hours of a changed message here: it reads the
--- partitions of the days in the ids of its messages. Sorted, the first of the two integers takes almost no space in a file.
+-- One row per message and hour in which it has records. An incremental run finds the hours of a changed message here: it reads
+-- the partitions of the days in the ids of its messages. Sorted, the first of the two integers takes almost no space in a file.
 {{ config(
   materialized='audited_table',
   contract={'enforced': true},
