@@ -220,9 +220,10 @@ def test_a_rocketmq_connection_has_a_form_and_can_be_tested(world, airflow):
     forms = {form["connection_type"]: form for form in airflow.call("GET", "/ui/connections/hook_meta")}
     assert forms["rocketmq"]["standard_fields"]["password"]["title"] == "Secret key"
     body = {"connection_id": "shown", "conn_type": "rocketmq", "host": world.sandbox.namesrv}
+    body |= {"extra": json.dumps({"topics": TRACE_TOPICS[0]})}
     tested = airflow.call("POST", "/api/v2/connections/test", json=body)
     assert tested["status"], tested
-    assert "RMQ_SYS_TRACE_TOPIC: 1 queues on broker-a hold " in tested["message"]
+    assert f"{TRACE_TOPICS[0]}: 1 queues on broker-a hold " in tested["message"]
 
 
 def test_trace_ingest_starts_trace_marts_when_records_came_and_only_then(world, airflow):

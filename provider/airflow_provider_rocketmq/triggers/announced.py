@@ -71,7 +71,7 @@ class Announced:
         return Announced({**kept, **new}, frozenset(set(fresh) - pending), now)
 
     def _counts(self, queue: str, offsets: range, from_slaves: Collection[str]) -> bool:
-        """Whether the queue still is the one of the event: its committed offset was not set back, and it was not made anew."""
+        """Whether the queue still is the one of the event: its committed offset was not set back, and it was not recreated."""
         known = self.offsets.get(queue)
         return (
             known is not None
