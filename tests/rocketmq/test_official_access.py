@@ -97,9 +97,10 @@ def test_a_topic_that_may_not_be_read(opened):
 
 
 def test_a_broker_that_does_not_answer(opened, guarded: Sandbox):  # noqa: F811
-    client = opened(READER, attempts=1, timeout=3.0)  # the library waits 10 s
+    client = opened(READER, attempts=1, timeout=30.0)
     (queue,) = client.queues(TOPIC)
     assert client.bounds(queue).max_offset == 0
+    client.timeout = 3.0  # the library waits 10 s
     os.kill(guarded.broker_pid, signal.SIGSTOP)
     try:
         with pytest.raises(RequestTimeoutError, match=f"topic {TOPIC}, broker broker-a, queue 0: "):
