@@ -20,7 +20,9 @@ def test_a_command(world, tmp_path, command):
     if KEY in command:
         sent = next(send for send in world.record().sends if send["traced"] and send.get("keys"))
         command = command.replace(KEY, sent["keys"].split()[0])
-    inherited = {name: value for name, value in os.environ.items() if name != "TRACE_SETTINGS"}
+    # A make that another one calls prints the directories that it enters and leaves.
+    dropped = {"TRACE_SETTINGS", "MAKELEVEL", "MAKEFLAGS", "MFLAGS"}
+    inherited = {name: value for name, value in os.environ.items() if name not in dropped}
     done = subprocess.run(
         ["bash", "-c", command],
         cwd=PROJECT,
