@@ -58,6 +58,7 @@ export FUZZ ?= 1000000
 export RECORDS ?= 1000000
 export SOAK_TESTS ?= tests/decode/test_mutated_records.py tests/faults/client/test_fuzz.py tests/faults/client/test_parity.py tests/faults/jobs/test_two_writers.py tests/faults/jobs/test_jobs_killed.py tests/faults/jobs/test_replay_killed.py tests/faults/jobs/test_expiry_killed.py tests/faults/jobs/test_state_machine.py tests/faults/jobs/test_cycles.py tests/lake/test_ended_jobs.py tests/maintenance/test_erased_everywhere.py tests/dbt/test_serving_switch.py tests/backup tests/broker_facts/test_causes_of_releases.py tests/cluster tests/incremental/test_incremental_runs.py tests/e2e/test_interrupted.py tests/e2e/test_killed.py tests/e2e/test_make_run.py tests/e2e/test_restored.py tests/e2e/test_year.py
 export CHAOS ?=
+export GROWTH ?=
 export STEPS ?= 300
 export CYCLES ?= 200
 export HISTORIES ?= 1000
@@ -265,8 +266,8 @@ test: setup .venv-dashboards/installed ## run all tests, on a real broker, Spark
 	@$(RUN) tests "$$TESTS" -n 3 --dist loadgroup --no-loadscope-reorder
 
 .PHONY: soak
-soak: setup ## run long tests and print their counts: jobs killed at each step (SOAK=10 times), random sequences (STEPS=300, CYCLES=200, HISTORIES=1000), damaged answers (FUZZ=1000000) and records (RECORDS=1000000); or, with CHAOS=3600 (seconds), faults at random in a running `make up`
-	@TRACE_SOAK_CHAOS="$$CHAOS" TRACE_SOAK_REPEATS="$$SOAK" TRACE_SOAK_FUZZ="$$FUZZ" TRACE_SOAK_RECORDS="$$RECORDS" \
+soak: setup ## run long tests and print their counts: jobs killed at each step (SOAK=10 times), random sequences (STEPS=300, CYCLES=200, HISTORIES=1000), damaged answers (FUZZ=1000000) and records (RECORDS=1000000); or, in a running `make up`, faults at random (CHAOS=3600 seconds) or what a compressed week leaves behind (GROWTH=7 days)
+	@TRACE_SOAK_CHAOS="$$CHAOS" TRACE_SOAK_GROWTH="$$GROWTH" TRACE_SOAK_REPEATS="$$SOAK" TRACE_SOAK_FUZZ="$$FUZZ" TRACE_SOAK_RECORDS="$$RECORDS" \
 	  TRACE_SOAK_STEPS="$$STEPS" TRACE_SOAK_CYCLES="$$CYCLES" TRACE_SOAK_HISTORIES="$$HISTORIES" \
 	  $(RUN) tests "$$SOAK_TESTS" -n 2 --dist loadgroup --timeout=0 -p tests.counts
 

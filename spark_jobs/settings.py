@@ -294,7 +294,7 @@ class Freshness(Section):
     """When unread trace messages start `trace_ingest`, between the times of `schedules.ingest`: what comes first."""
 
     seconds: float = Field(
-        default=20, ge=0, description="the broker stored the oldest unread message of a cluster so long ago"
+        default=10, ge=0, description="the broker stored the oldest unread message of a cluster so long ago"
     )
     messages: int = Field(default=10_000, ge=1, description="a cluster has so many unread messages")
 

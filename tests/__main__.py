@@ -1,7 +1,7 @@
 """`python -m tests TESTS OPTIONS…`: pytest with the options and the words of TESTS.
 
 `tests/spark -k "glued or torn"` is split as a shell splits words, and nothing in it is expanded or run. With seconds in
-TRACE_SOAK_CHAOS, it is the chaos run instead.
+TRACE_SOAK_CHAOS it is the chaos run instead, with days in TRACE_SOAK_GROWTH the run of a compressed week.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ def command(tests: str, *options: str) -> list[str]:
 if __name__ == "__main__":
     if seconds := os.environ.get("TRACE_SOAK_CHAOS"):
         found = [sys.executable, "-m", "tests.chaos.run", f"--seconds={seconds}"]
+    elif days := os.environ.get("TRACE_SOAK_GROWTH"):
+        found = [sys.executable, "-m", "tests.growth.run", f"--days={days}"]
     else:
         found = command(*sys.argv[1:])
     os.execv(found[0], found)

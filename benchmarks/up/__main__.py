@@ -25,14 +25,15 @@ from rich.console import Console
 
 from benchmarks import targets
 from benchmarks.extract.machine import description
-from benchmarks.up.clients import TOPIC
 from deploy.up import State
+from sandbox import steady
 from sandbox.broker import rocketmq
 from spark_jobs.serving.contents import ServingFileError, current_file
 from spark_jobs.settings import PROJECT, Cluster, Settings, load_settings
 
 AT_MOST = {"rest_cpu_share": 0.15, "freshness_p95_s": 120.0}
 SETTLE_SECONDS, LAST_SECONDS = 240, 600
+TOPIC = "bench-up"
 _console = Console(width=120, highlight=False)
 
 
@@ -64,7 +65,10 @@ def main() -> int:
 
 
 def _measure(settings: Settings, namesrv: str, folder: Path, args: argparse.Namespace) -> dict[str, float]:
-    _send(namesrv, 10, 10, folder)  # tables, marts and a serving file
+    clients = folder / "clients"
+    subprocess.run(
+        steady.command(namesrv, TOPIC, 10, clients, 10), cwd=PROJECT, check=True
+    )  # a first publication
     time.sleep(SETTLE_SECONDS)
     before = _seconds(settings)
     time.sleep(args.rest * 60)
@@ -72,7 +76,9 @@ def _measure(settings: Settings, namesrv: str, folder: Path, args: argparse.Name
     _console.print(f"{args.rest:g} minutes without traffic: {share:.3f} of a core")
 
     sent_from = time.time()
-    sending = subprocess.Popen(_client(namesrv, args.rate, args.traffic * 60, folder), cwd=PROJECT)
+    sending = subprocess.Popen(
+        steady.command(namesrv, TOPIC, args.rate, clients, args.traffic * 60), cwd=PROJECT
+    )
     before, begin = _seconds(settings), time.monotonic()
     delays = _watch(settings, sent_from, sending, round(args.rate * args.traffic * 60))
     busy = (_seconds(settings) - before) / (time.monotonic() - begin)
@@ -130,15 +136,6 @@ def _seconds(settings: Settings) -> float:
             continue
         total += times.user + times.system + times.children_user + times.children_system
     return total
-
-
-def _send(namesrv: str, rate: float, seconds: float, folder: Path) -> None:
-    subprocess.run(_client(namesrv, rate, seconds, folder), cwd=PROJECT, check=True)
-
-
-def _client(namesrv: str, rate: float, seconds: float, folder: Path) -> list[str]:
-    command = [sys.executable, "-m", "benchmarks.up.clients", namesrv]
-    return [*command, str(rate), str(seconds), str(folder / "clients")]
 
 
 def _up(command: str, environment: dict[str, str]) -> None:

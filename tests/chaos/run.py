@@ -18,8 +18,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 import psutil
@@ -28,7 +28,7 @@ from rich.table import Table
 
 from deploy.home_lock import lock_file
 from deploy.up import State
-from sandbox import admin
+from sandbox import admin, steady
 from sandbox.broker import TRACE_TOPIC, rocketmq
 from sandbox.proof import proof
 from spark_jobs.process.file_lock import holder, processes_with
@@ -96,7 +96,9 @@ class Chaos:
             environment = self._environment(home, cluster, url, found.address)
             os.environ |= environment
             settings = Settings()
-            clients = stack.enter_context(self._clients(sandbox.namesrv))
+            clients = stack.enter_context(
+                steady.traffic(sandbox.namesrv, CLUSTER, RATE, self._folder / "clients")
+            )
             stack.callback(self._down, settings)
             self._up(settings)
             self._say("all components answer")
@@ -134,8 +136,6 @@ class Chaos:
             "TRACE_ALERTS__HEARTBEAT_URL": f"http://{receiver}/heartbeat",
             "TRACE_SCHEDULES__INGEST": "* * * * *",
             "TRACE_SCHEDULES__MARTS": f"*/{max(1, round(15 / factor))} * * * *",
-            "TRACE_SCHEDULES__POLL_SECONDS": f"{10 / factor:.1f}",
-            "TRACE_SCHEDULES__PAUSE_SECONDS": f"{60 / factor:.0f}",
             **{
                 f"TRACE_CHECKS__{name.upper()}_MINUTES": f"{each / factor:.2f}"
                 for name, each in minutes.items()
@@ -157,25 +157,6 @@ class Chaos:
             if process.poll() is not None:
                 sys.exit((self._folder / "serve.log").read_text()[-3000:])
             time.sleep(0.5)
-
-    @contextmanager
-    def _clients(self, namesrv: str) -> Iterator[subprocess.Popen[str]]:
-        command = [
-            sys.executable,
-            "-m",
-            "tests.chaos.clients",
-            namesrv,
-            str(RATE),
-            str(self._folder / "clients"),
-        ]
-        process = subprocess.Popen(command, cwd=PROJECT, stdout=subprocess.PIPE, text=True)
-        assert process.stdout is not None
-        try:
-            assert process.stdout.readline() == "ready\n"
-            yield process
-        finally:
-            process.kill()
-            process.wait()
 
     def _do(self, plan: list[Planned], world: World) -> None:
         for planned in plan:

@@ -1,0 +1,1 @@
+"""What a running warehouse leaves behind, over a week in a compressed clock."""

@@ -1,0 +1,108 @@
+"""What a `make up` holds: files and snapshots of the tables, Airflow's rows, logs, and memory of its processes."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Iterator
+from contextlib import closing, suppress
+from pathlib import Path
+
+import psutil
+
+from deploy.airflow_cleanup import TABLES
+from deploy.up import State
+from spark_jobs.lake.catalog import lake
+from spark_jobs.settings import Settings
+
+MB = 1024**2
+
+
+def measures(settings: Settings) -> dict[str, float]:
+    """Each measure with its name and unit; those of the tables are sums over all tables."""
+    return {
+        **_of_tables(settings),
+        **_of_files(settings.home),
+        **_of_airflow(settings.home / "airflow"),
+        **_of_processes(State(settings)),
+    }
+
+
+def _of_tables(settings: Settings) -> dict[str, float]:
+    """By pyiceberg. Data files are counted per partition: a week of real time has more partitions, not fuller ones."""
+    catalog = lake(settings)
+    found = dict.fromkeys(("snapshots", "manifests", "data files", "delete files", "partitions"), 0.0)
+    for namespace in catalog.list_namespaces():
+        for name in catalog.list_tables(namespace):
+            table = catalog.load_table(name)
+            found["snapshots"] += len(table.snapshots())
+            if table.current_snapshot() is None:
+                continue
+            found["manifests"] += table.inspect.manifests().num_rows
+            files = table.inspect.files()
+            deletes = sum(content != 0 for content in files["content"].to_pylist())
+            found["delete files"] += deletes
+            found["data files"] += files.num_rows - deletes
+            found["partitions"] += len({str(each) for each in files["partition"].to_pylist()})
+    partitions = found.pop("partitions")
+    found["data files per partition"] = found.pop("data files") / max(partitions, 1)
+    return found
+
+
+def _of_files(home: Path) -> dict[str, float]:
+    warehouse = list(_files(home / "warehouse"))
+    return {
+        "metadata files": sum(path.suffix in (".json", ".avro") for path in warehouse),
+        "metadata, MB": _size(path for path in warehouse if path.suffix in (".json", ".avro")) / MB,
+        "serving files": sum(1 for _ in _files(home / "serving")),
+        "logs, MB": _size(path for path in _files(home) if ".log" in path.name) / MB,
+        "other files": sum(
+            1 for path in _files(home) if ".log" not in path.name and home / "warehouse" not in path.parents
+        ),
+    }
+
+
+def _of_airflow(home: Path) -> dict[str, float]:
+    with closing(sqlite3.connect(f"file:{home / 'airflow.db'}?mode=ro", uri=True, timeout=60)) as database:
+        rows = [database.execute(f"select count(*) from {table}").fetchone()[0] for table in TABLES]
+        triggers = database.execute("select count(*) from trigger").fetchone()[0]
+    return {
+        "Airflow's rows": sum(rows) + triggers,
+        "Airflow's database, MB": (home / "airflow.db").stat().st_size / MB,
+    }
+
+
+def _of_processes(state: State) -> dict[str, float]:
+    """Proportional set size of each component with its children, without the tasks that run just now."""
+    found = {}
+    for name, component in state.read()["components"].items():
+        with suppress(psutil.Error):
+            leader = psutil.Process(component["pid"])
+            of_component = [leader, *leader.children(recursive=True)]
+            found[f"memory of {name}, MB"] = sum(map(_memory, of_component)) / MB
+    supervisor = state.supervisor()
+    assert supervisor is not None, "make up has ended"
+    found["memory of the supervisor, MB"] = _memory(psutil.Process(supervisor)) / MB
+    return found
+
+
+def _memory(process: psutil.Process) -> int:
+    with suppress(psutil.Error):
+        command = " ".join(process.cmdline())
+        if "airflow worker" not in command and "spark_jobs.jobs" not in command:
+            return int(process.memory_full_info().pss)
+    return 0
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    for path in folder.rglob("*"):
+        with suppress(OSError):
+            if path.is_file() and not path.is_symlink():
+                yield path
+
+
+def _size(paths: Iterable[Path]) -> int:
+    size = 0
+    for path in paths:
+        with suppress(OSError):
+            size += path.stat().st_size
+    return size
