@@ -129,6 +129,8 @@ def serve(settings: Settings, port: int, dashboards: int | None) -> None:
         if settings.driver.enabled and settings.spark.is_local and not settings.lineage.url:
             components.append(Component(DRIVER, (sys.executable, "-m", "spark_jobs.driver.serve")))
             health[DRIVER] = lambda: Client(settings.home).answers()
+            if settings.schedules.marts_with_ingest is None:
+                environment |= {"TRACE_SCHEDULES__MARTS_WITH_INGEST": "true"}
         components.append(Component(CLEANUP, (sys.executable, "-m", "deploy.airflow_cleanup", "--daily")))
         health[CLEANUP] = lambda: True  # it sleeps most of the day, and ends if it fails
         if dashboards:

@@ -41,11 +41,15 @@ class SparkUnlessIdleOperator(SparkSubmitOperator):
         self.idle_job = idle_job
 
     def execute(self, context: Context) -> None:
-        is_done = self._is_done_without_spark()
+        is_done = not self.has_work(context) and self._is_done_without_spark()
         if self._is_killed:
             raise AirflowException("the task was ended before it submitted the job")
         if not is_done and not self._is_done_by_driver():
             super().execute(context)
+
+    def has_work(self, context: Context) -> bool:
+        """Whether the run was started because there is something to do, so that nobody has to look."""
+        return False
 
     def on_kill(self) -> None:
         self._is_killed = True
@@ -112,3 +116,7 @@ class IngestOperator(SparkUnlessIdleOperator):
             self.application_args = [*(self.application_args or []), "--failures", failures.name]
             super().execute(context)
             context["ti"].xcom_push("failures", json.load(failures))
+
+    def has_work(self, context: Context) -> bool:
+        """New messages have started the run."""
+        return context["dag_run"].run_type == "asset_triggered"

@@ -274,10 +274,10 @@ class Schedules(Section):
     rebuild: str = Field(
         default="23 * * * *", description="`trace_rebuild`, which starts Spark only if models have changed"
     )
-    marts_with_ingest: bool = Field(
-        default=False,
+    marts_with_ingest: bool | None = Field(
+        default=None,
         description="`trace_ingest` builds the marts of few new records, too, in its Spark application; not where the tasks "
-        "of Airflow run on machines that do not share `TRACE_HOME`",
+        "of Airflow run on machines that do not share `TRACE_HOME`; unset: where `make up` keeps a driver",
     )
 
     @field_validator("ingest", "marts", "maintenance", "rebuild")

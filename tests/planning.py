@@ -9,12 +9,11 @@ from contextlib import contextmanager
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_jobs.lake.planning import NO_CODE
+from spark_jobs.lake import planning
 from spark_jobs.settings import Settings
 
 # Most tests run hundreds of statements over a few rows each: planning again takes longer than the rows, too.
-FEW_ROWS = NO_CODE | {"spark.sql.adaptive.enabled": "false", "spark.sql.shuffle.partitions": "1"}
-QUICK = FEW_ROWS | {
+QUICK = planning.FEW | {
     # Queries of a second do not pay back the optimising compiler, or collectors that have threads of their own.
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:-UseParallelGC -XX:+UseSerialGC",
     # Nobody looks at Spark's pages, for which it keeps a thousand plans, each written as text.
@@ -39,7 +38,7 @@ def as_the_jobs(spark: SparkSession) -> Iterator[None]:
     try:
         yield
     finally:
-        for key, value in FEW_ROWS.items():
+        for key, value in planning.FEW.items():
             spark.conf.set(key, value)
 
 

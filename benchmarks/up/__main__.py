@@ -9,6 +9,7 @@ is missed.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import socket
@@ -80,12 +81,13 @@ def _measure(settings: Settings, namesrv: str, folder: Path, args: argparse.Name
         steady.command(namesrv, TOPIC, args.rate, clients, args.traffic * 60), cwd=PROJECT
     )
     before, begin = _seconds(settings), time.monotonic()
-    delays = _watch(settings, sent_from, sending, round(args.rate * args.traffic * 60))
+    delays, published = _watch(settings, sent_from, sending, round(args.rate * args.traffic * 60))
     busy = (_seconds(settings) - before) / (time.monotonic() - begin)
     p50, p95 = statistics.median(delays), statistics.quantiles(delays, n=20)[18]
     _console.print(
         f"{len(delays):,} sends at {args.rate:g} per second: in the published marts after {p50:.0f} s (median), {p95:.0f} s "
-        f"(p95), {max(delays):.0f} s (maximum); {busy:.2f} cores are busy",
+        f"(p95), {max(delays):.0f} s (maximum); a publication every {statistics.median(_gaps(published)):.0f} s (median), "
+        f"{max(_gaps(published)):.0f} s (maximum); {busy:.2f} cores are busy",
         soft_wrap=True,
     )
     return {"rest_cpu_share": share, "freshness_p95_s": p95}
@@ -93,9 +95,10 @@ def _measure(settings: Settings, namesrv: str, folder: Path, args: argparse.Name
 
 def _watch(
     settings: Settings, sent_from: float, sending: subprocess.Popen[bytes], expected: int
-) -> list[float]:
-    """Until all sends are in a serving file: seconds from each send to the file that has it first."""
+) -> tuple[list[float], list[float]]:
+    """Until all sends are in a serving file: seconds from each send to the file that has it first, and when such files came."""
     delays: list[float] = []
+    published: list[float] = []
     seen, known, end = 0, None, None
     while len(delays) < expected:
         time.sleep(0.5)
@@ -119,8 +122,13 @@ def _watch(
                 [TOPIC, seen, sent_from],
             ).fetchall()
         delays += [at - sent for sent, _ in rows]
+        published += [at] if rows else []
         seen = max([seen, *(change_seq for _, change_seq in rows)])
-    return delays
+    return delays, published
+
+
+def _gaps(times: list[float]) -> list[float]:
+    return [after - before for before, after in itertools.pairwise(times)]
 
 
 def _seconds(settings: Settings) -> float:

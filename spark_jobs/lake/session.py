@@ -8,6 +8,7 @@ import sys
 import tempfile
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 from zipfile import ZipFile
 
 from pyiceberg.catalog import Catalog
@@ -19,6 +20,15 @@ from spark_jobs.lake import damaged_files, deployment, executors, identity, tabl
 from spark_jobs.lake.catalog import lake
 from spark_jobs.process import interrupts
 from spark_jobs.settings import PROJECT, Settings
+
+# Loggers whose warnings ask for nothing: a build of the marts causes hundreds of them.
+_WARNS_IN_VAIN = (
+    "org.apache.spark.sql.classic.SparkSession",  # "Using an existing Spark session", for each statement of dbt
+    "org.apache.spark.sql.execution.datasources.v2.DataSourceV2Strategy",  # "Can't translate true to source filter"
+    "org.apache.spark.sql.execution.datasources.DataSourceManager",  # "replaced a previously registered data source"
+    "org.apache.spark.util.SparkStringUtils",  # "Truncated the string representation of a plan"
+    "io.openlineage.spark3.agent.lifecycle.plan.column.InputFieldsCollector",  # a stack trace for each relation of a plan
+)
 
 
 def session(name: str, settings: Settings) -> SparkSession:
@@ -50,6 +60,7 @@ def session(name: str, settings: Settings) -> SparkSession:
         builder = builder.config(map={**conf})
     spark = builder.config(map={**deployment.session_conf(settings)}).getOrCreate()
     interrupts.install()
+    _silence(spark)
     if is_new and not settings.spark.is_local:
         _ship(spark)
         executors.compare_master(spark, settings)
@@ -72,6 +83,13 @@ def _start_jvm(conf: dict[str, str]) -> None:
     read the credentials of `session_conf`; a JVM that runs already gets them over its connection.
     """
     SparkContext._ensure_initialized(conf=SparkConf(loadDefaults=False).setAll([*conf.items()]))
+
+
+def _silence(spark: SparkSession) -> None:
+    """Log only the errors of these loggers."""
+    log4j: Any = spark.sparkContext._jvm.org.apache.logging.log4j  # type: ignore[union-attr]
+    for logger in _WARNS_IN_VAIN:
+        log4j.core.config.Configurator.setLevel(logger, log4j.Level.ERROR)
 
 
 def _ship(spark: SparkSession) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from threading import Thread
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -44,6 +45,24 @@ def test_spark_is_started_unless_the_job_without_it_has_done_all(
     log = capsys.readouterr().out
     assert f"got --run-id {code} of the task" in log
     assert (f"{JOB} ended with 1" in log) == (code == 1)
+
+
+@pytest.mark.parametrize(
+    ("run_type", "looks"), [("asset_triggered", False), ("scheduled", True), ("manual", True)]
+)
+def test_nobody_looks_for_messages_that_have_started_the_run(
+    submitted: list[object], capsys: pytest.CaptureFixture[str], run_type: str, looks: bool
+):
+    from plugins.idle_operator import IngestOperator
+
+    ingest = IngestOperator(
+        task_id="ingest", idle_job=JOB, application="job.py", application_args=["--run-id", "0"]
+    )
+    dag_run, ti = SimpleNamespace(run_type=run_type), SimpleNamespace(xcom_push=lambda *_: None)
+    with pytest.raises(ValueError, match="Expecting value"):  # no job has written the failures
+        ingest.execute({"dag_run": dag_run, "ti": ti})
+    assert ("got --run-id 0" in capsys.readouterr().out) == looks
+    assert submitted == [ingest]
 
 
 def test_a_job_that_hangs_is_killed_and_spark_is_started(

@@ -12,6 +12,8 @@ import sys
 import time
 from pathlib import Path
 
+from pyspark.sql import SparkSession
+
 from spark_jobs.lake.session import session
 from spark_jobs.settings import Lineage, Settings
 from tests.lineage_sink import Sink, wrote
@@ -21,6 +23,9 @@ def main(home: str) -> None:
     sink = Sink()
     lineage = Lineage(url=f"http://127.0.0.1:{sink.port}", timeout_seconds=1)
     spark = session("lineage", Settings(home=Path(home), lineage=lineage))
+    SparkSession.builder.config(
+        "spark.sql.session.timeZone", "UTC"
+    ).getOrCreate()  # as dbt does for each statement
     spark.sql("create namespace if not exists lake.t")
     spark.sql("create table lake.t.source as select 1 as one")
     spark.sql("create table lake.t.written as select * from lake.t.source")

@@ -22,7 +22,7 @@ def received(tmp_path_factory) -> dict:
         command, capture_output=True, text=True, timeout=300, env=os.environ | {"PYTHONPATH": str(PROJECT)}
     )
     assert done.returncode == 0, done.stderr[-3000:]
-    return json.loads(done.stdout.splitlines()[-1])
+    return json.loads(done.stdout.splitlines()[-1]) | {"log": done.stderr}
 
 
 def test_a_job_reports_what_it_read_and_wrote(received):
@@ -35,3 +35,9 @@ def test_a_job_reports_what_it_read_and_wrote(received):
 def test_a_sink_that_is_away_or_mute_fails_nothing(received):
     assert received["rows"] == 1
     assert received["stop_seconds"] < 60
+
+
+def test_the_log_has_no_warnings_that_each_statement_causes(received):
+    assert " WARN " in received["log"], "it is the log"
+    for text in ("Using an existing Spark session", "InputFieldsCollector"):
+        assert text not in received["log"]

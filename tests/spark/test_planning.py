@@ -1,4 +1,4 @@
-"""Jobs over few records plan without generated code; those over many, and what the settings say, stay as they are."""
+"""Jobs over few records plan for few rows; those over many, and what the settings say, stay as they are."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from spark_jobs.settings_deployment import Spark
 
 
 def conf(spark: SparkSession) -> dict[str, str | None]:
-    return {key: spark.conf.get(key) for key in planning.NO_CODE}
+    return {key: spark.conf.get(key) for key in planning.FEW}
 
 
 @pytest.fixture
@@ -23,9 +23,9 @@ def plain(settings: Settings) -> Settings:
 
 def test_few_rows_are_planned_for_few_rows_and_the_session_is_as_before(spark: SparkSession, plain: Settings):
     before = conf(spark)
-    assert before != planning.NO_CODE
+    assert before != planning.FEW
     with planning.for_records(spark, plain, planning.MOST_FEW):
-        assert conf(spark) == planning.NO_CODE
+        assert conf(spark) == planning.FEW
     assert conf(spark) == before
 
 
@@ -40,7 +40,7 @@ def test_the_settings_have_priority(spark: SparkSession, plain: Settings):
     before = spark.conf.get(key)
     set_by_a_user = plain.model_copy(update={"spark": Spark(conf={key: "true"})})
     with planning.for_records(spark, set_by_a_user, 1):
-        assert conf(spark) == planning.NO_CODE | {key: before}
+        assert conf(spark) == planning.FEW | {key: before}
 
 
 def test_the_records_after_a_change_seq(lake: SparkSession, settings: Settings):

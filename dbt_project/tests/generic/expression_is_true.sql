@@ -12,12 +12,11 @@ with failures as (
   from {{ written_rows(model) }}
 )
 
-{% for name in expressions -%}
+{# Not a union of a query per expression: Spark would compute `failures` for each of them. #}
 select
-  '{{ name }}' as expression_name,
-  {{ name }} as failing_rows
+  expression_name,
+  failing_rows
 from failures
-where {{ name }} > 0
-{{ 'union all' if not loop.last }}
-{% endfor %}
+unpivot (failing_rows for expression_name in ({{ expressions | join(', ') }}))
+where failing_rows > 0
 {% endtest %}
