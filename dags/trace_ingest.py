@@ -2,8 +2,8 @@
 
 **Makes** rows of `lake.broker_facts.*` and `lake.raw.trace_messages` for all clusters side by side, and of
 `lake.events.trace_records`, in one Spark job; and checks raw and events. With `schedules.marts_with_ingest`, the job builds the
-marts of few new records, too, as `trace_marts` does. New records update the Asset `lake.events.trace_records`, which starts
-`trace_marts`. If nothing is new, no Spark job is started: the watermarks advance.
+marts of few new records, too, as `trace_marts` does, unless that is paused. New records update the Asset
+`lake.events.trace_records`, which starts `trace_marts`. If nothing is new, no Spark job is started: the watermarks advance.
 
 **Starts** when a cluster has `freshness.messages` unread messages or its oldest one is `freshness.seconds` old, for which the
 triggerer asks the brokers, and on a timer, which also advances the watermarks of queues without new messages.
@@ -43,7 +43,6 @@ from spark_jobs.settings import Settings
 
 SETTINGS = Settings()
 SCHEDULES = SETTINGS.schedules
-WITH_MARTS = ["--marts"] if SCHEDULES.marts_with_ingest else []
 RECORDS = Asset("lake.events.trace_records")
 MESSAGES = Asset(
     "rocketmq.trace_messages",
@@ -85,7 +84,8 @@ def trace_ingest() -> None:
     ingest = IngestOperator(
         task_id="ingest",
         idle_job="spark_jobs.jobs.advance_ingest",
-        application_args=["--run-id", "{{ dag.dag_id }}/{{ run_id }}", *WITH_MARTS],
+        application_args=["--run-id", "{{ dag.dag_id }}/{{ run_id }}"],
+        with_marts_of="trace_marts" if SCHEDULES.marts_with_ingest else None,
         env_vars={
             name: value for cluster in SETTINGS.clusters for name, value in credentials(cluster).items()
         },

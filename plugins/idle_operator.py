@@ -11,7 +11,7 @@ from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING, Any
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
-from airflow.sdk.exceptions import AirflowException
+from airflow.sdk.exceptions import AirflowException, AirflowRuntimeError
 
 from spark_jobs.driver.client import Client, DriverEndedError
 from spark_jobs.process.exit_codes import WORK
@@ -109,14 +109,34 @@ class IngestOperator(SparkUnlessIdleOperator):
 
     A broker that is down fails neither the task, whose retries would repeat the work of all clusters, nor what comes after
     it. The XCom `failures` has the failed clusters: name to the reasons.
+
+    Args:
+        with_marts_of: the job builds the marts of few records, too, unless this DAG, which builds them otherwise, is paused.
+            None: it builds none.
     """
+
+    def __init__(self, *, with_marts_of: str | None = None, **arguments: Any) -> None:
+        super().__init__(**arguments)
+        self.with_marts_of = with_marts_of
 
     def execute(self, context: Context) -> None:
         with NamedTemporaryFile("r", suffix=".json") as failures:
             self.application_args = [*(self.application_args or []), "--failures", failures.name]
+            if self.with_marts_of and not self._is_paused(self.with_marts_of, context):
+                self.application_args.append("--marts")
             super().execute(context)
             context["ti"].xcom_push("failures", json.load(failures))
 
     def has_work(self, context: Context) -> bool:
         """New messages have started the run."""
         return context["dag_run"].run_type == "asset_triggered"
+
+    def _is_paused(self, dag_id: str, context: Context) -> bool:
+        try:
+            paused = context["ti"].get_dag(dag_id).is_paused
+        except AirflowRuntimeError as error:  # Airflow has not parsed its file yet
+            self.log.warning("no marts are built here, as the DAG %s is not known: %s", dag_id, error)
+            return True
+        if paused:
+            self.log.info("no marts are built, as the DAG %s is paused", dag_id)
+        return paused

@@ -25,6 +25,9 @@ class AirflowApi(Airflow):
         asked = {"logical_date": None, "conf": params}
         return self.call("POST", f"/api/v2/dags/{dag_id}/dagRuns", json=asked)["dag_run_id"]
 
+    def pause(self, dag_id: str, is_paused: bool = True) -> None:
+        self.call("PATCH", f"/api/v2/dags/{dag_id}", json={"is_paused": is_paused})
+
     def runs(self, dag_id: str) -> list[dict[str, Any]]:
         return self.call("GET", f"/api/v2/dags/{dag_id}/dagRuns")["dag_runs"]
 

@@ -455,7 +455,10 @@ def test_up_replaces_a_killed_supervisor_and_ends_its_components(world, airflow)
 
 
 def test_new_messages_start_the_ingest_in_the_driver_that_stays(world, airflow):
-    """This `make up` sends no lineage, so it has a driver; the timer of `trace_ingest` starts nothing."""
+    """This `make up` sends no lineage, so it has a driver. It builds the marts, too, unless `trace_marts` is paused.
+
+    The timer of `trace_ingest` starts nothing.
+    """
     until_healthy(world)
     driver = components(world)["driver"]["pid"]
     before = {run["dag_run_id"] for run in airflow.runs("trace_ingest")}
@@ -467,9 +470,15 @@ def test_new_messages_start_the_ingest_in_the_driver_that_stays(world, airflow):
     assert {run["run_type"] for run in runs} == {"asset_triggered"}
     for run in (runs[0]["dag_run_id"], airflow.trigger("trace_ingest")):  # the first one may have come early
         assert airflow.wait("trace_ingest", run, RUN_SECONDS) == "success"
+    airflow.pause("trace_marts")
+    paused = airflow.trigger("trace_ingest")
+    assert airflow.wait("trace_ingest", paused, RUN_SECONDS) == "success"
+    airflow.pause("trace_marts", False)
     logs = world.settings.home / "airflow" / "logs" / "dag_id=trace_ingest"
-    texts = [file.read_text() for file in logs.glob("run_id=*/task_id=ingest/*.log")]
-    assert any(f"ingest runs in the driver of `make up`, process {driver}" in text for text in texts)
+    texts = {file.parent.parent.name: file.read_text() for file in logs.glob("run_id=*/task_id=ingest/*.log")}
+    of_driver = f"ingest runs in the driver of `make up`, process {driver}"
+    assert any(of_driver in text and "marts published" in text for text in texts.values())
+    assert "no marts are built, as the DAG trace_marts is paused" in texts[f"run_id={paused}"]
     assert components(world)["driver"]["pid"] == driver
     proof.proof(world.settings, "demo", admin.trace_offsets(world.sandbox.namesrv, TRACE_TOPICS))
 

@@ -58,9 +58,12 @@ def test_nobody_looks_for_messages_that_have_started_the_run(
     ingest = IngestOperator(
         task_id="ingest", idle_job=JOB, application="job.py", application_args=["--run-id", "0"]
     )
-    dag_run, ti = SimpleNamespace(run_type=run_type), SimpleNamespace(xcom_push=lambda *_: None)
+    context: Any = {
+        "dag_run": SimpleNamespace(run_type=run_type),
+        "ti": SimpleNamespace(xcom_push=lambda *_: None),
+    }
     with pytest.raises(ValueError, match="Expecting value"):  # no job has written the failures
-        ingest.execute({"dag_run": dag_run, "ti": ti})
+        ingest.execute(context)
     assert ("got --run-id 0" in capsys.readouterr().out) == looks
     assert submitted == [ingest]
 
@@ -102,3 +105,39 @@ def test_a_task_that_is_ended_meanwhile_starts_no_spark(
 
 def test_the_arguments_are_templates(airflow_home):
     assert {"application_args", "env_vars"} <= set(operator("0").template_fields)
+
+
+@pytest.mark.parametrize(
+    ("dag", "answer", "builds"),
+    [
+        (None, None, False),
+        ("trace_marts", SimpleNamespace(is_paused=False), True),
+        ("trace_marts", SimpleNamespace(is_paused=True), False),
+        ("trace_marts", None, False),
+    ],
+    ids=["not asked to", "not paused", "paused", "not parsed yet"],
+)
+def test_the_marts_are_built_with_the_ingest_unless_their_dag_is_paused(
+    submitted: list[object], dag: str | None, answer: object, builds: bool
+):
+    from airflow.sdk.exceptions import AirflowRuntimeError, ErrorType
+    from airflow.sdk.execution_time.comms import ErrorResponse
+
+    from plugins.idle_operator import IngestOperator
+
+    def get_dag(dag_id: str) -> object:
+        assert dag_id == "trace_marts"
+        if answer is None:
+            raise AirflowRuntimeError(ErrorResponse(error=ErrorType.API_SERVER_ERROR))
+        return answer
+
+    ingest = IngestOperator(
+        task_id="ingest", idle_job=JOB, application="job.py", application_args=[], with_marts_of=dag
+    )
+    context: Any = {
+        "dag_run": SimpleNamespace(run_type="asset_triggered"),
+        "ti": SimpleNamespace(xcom_push=lambda *_: None, get_dag=get_dag),
+    }
+    with pytest.raises(ValueError, match="Expecting value"):  # no job has written the failures
+        ingest.execute(context)
+    assert ("--marts" in ingest.application_args) == builds
