@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from spark_jobs.settings import PROJECT
-from tests.__main__ import command
+from tests.__main__ import command, without_makes
 
 MAKEFILE = (PROJECT / "Makefile").read_text()
 VARIABLES = set(re.findall(r"^export (\w+) \?=", MAKEFILE, re.MULTILINE))
@@ -272,3 +272,9 @@ def test_the_value_of_tests_is_split_into_words():
     assert command(given, "-n", "2")[1:] == ["-m", "pytest", "-n", "2", *words, "*;", "touch", "ran"]
     with pytest.raises(SystemExit, match="No closing quotation"):
         command("-k 'a")
+
+
+def test_tests_do_not_see_what_make_exports():
+    makefile = "export CLUSTER ?= default\nexport TRACE_HOME ?= var\noverride export PYTHONPATH := here\n"
+    given = {"CLUSTER": "default", "TRACE_HOME": "there", "PYTHONPATH": "here", "MAKELEVEL": "1", "LANG": "C"}
+    assert without_makes(given, makefile) == {"TRACE_HOME": "there", "PYTHONPATH": "here", "LANG": "C"}
