@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from spark_jobs.settings import Settings
 
 # A build of up to so many new records (docs/benchmarks.md, Models). It may read and write more rows, as when the broadcast
-# mode of a group changes: they cost more CPU time then, but not more memory.
+# mode of a group changes: they take longer then, in one task per shuffle, which spills to disk.
 MOST_FEW = 50_000
 FEW = {
     "spark.sql.codegen.wholeStage": "false",

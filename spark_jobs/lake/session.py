@@ -27,7 +27,6 @@ _WARNS_IN_VAIN = (
     "org.apache.spark.sql.execution.datasources.v2.DataSourceV2Strategy",  # "Can't translate true to source filter"
     "org.apache.spark.sql.execution.datasources.DataSourceManager",  # "replaced a previously registered data source"
     "org.apache.spark.util.SparkStringUtils",  # "Truncated the string representation of a plan"
-    "io.openlineage.spark3.agent.lifecycle.plan.column.InputFieldsCollector",  # a stack trace for each relation of a plan
 )
 
 

@@ -11,12 +11,8 @@ from urllib.parse import urlparse
 import pytest
 from pyiceberg.catalog import Catalog
 
-from spark_jobs.lake import tables
-from spark_jobs.lake.offsets import read_offsets
-from spark_jobs.mart_build import dbt
-from spark_jobs.mart_build.build import build_and_publish
-from spark_jobs.mart_build.inputs import Published, inputs_now
 from tests.dbt.events import Events
+from tests.incremental.builds import build
 
 FACTS = ("fct_sends", "fct_consume_attempts", "fct_deliveries", "fct_messages")
 INDEX = "intermediate.int_message_hours"
@@ -56,18 +52,11 @@ class Files:
 def files(empty_lake, catalog, settings, state) -> tuple[Files, Files]:
     """Of a build with a message in the hour of a hundred others, and of one without records, days later."""
 
-    def build() -> None:
-        events = read_offsets(empty_lake, settings, tables.EVENTS)
-        definitions = dbt.definitions(settings.limits, state)
-        inputs = inputs_now(settings, events, Published.of(settings), definitions)
-        done = build_and_publish(empty_lake, catalog, inputs, state)
-        assert done.passed, (done.error, done.failures)
-
     first = Events()
     for number in range(100):
         consumed(number, number * 10 - OLD_DAYS * DAY * (number % 2), first)
     first.write(empty_lake, HOUR)
-    build()
+    build(empty_lake, catalog, settings, state)
     start = _files(catalog)
 
     second = Events()
@@ -76,11 +65,11 @@ def files(empty_lake, catalog, settings, state) -> tuple[Files, Files]:
         row |= {"change_seq": 2, "queue_offset": row["queue_offset"] + len(first.rows)}
     second.write(empty_lake, HOUR + 60, 2)
     with _away(_files_of_old_days(catalog)):
-        build()
+        build(empty_lake, catalog, settings, state)
     middle = _files(catalog)
 
     Events().write(empty_lake, HOUR + LATER, 2)
-    build()
+    build(empty_lake, catalog, settings, state)
     end = _files(catalog)
     return Files(start[0], middle[0], start[1], middle[1]), Files(middle[0], end[0], middle[1], end[1])
 

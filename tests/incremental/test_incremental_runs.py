@@ -19,16 +19,16 @@ import pytest
 from pyspark.sql import Row
 
 from spark_jobs.lake import tables
-from spark_jobs.lake.offsets import Position, Queue, read_offsets
+from spark_jobs.lake.offsets import Position, Queue
 from spark_jobs.mart_build import branches, dbt
-from spark_jobs.mart_build.build import build_and_publish
-from spark_jobs.mart_build.inputs import Published, inputs_now
+from spark_jobs.mart_build.inputs import Published
 from spark_jobs.mart_build.rebuild import Rebuild
 from tests import lakes
 from tests.dbt.events import Events
 from tests.dbt.story import DAY, record_gap, whole_day
 from tests.incremental import definitions
 from tests.incremental.broadcast_histories import MODES, broadcast_histories
+from tests.incremental.builds import build
 from tests.incremental.cluster import EPOCH, Cluster, Rows, Subscription, name
 from tests.incremental.coverage_histories import COVERAGE, HOUR, coverage_histories
 from tests.incremental.delivery_histories import DEAD_LETTERS, OUTCOMES_BY_LOOK_UP, delivery_histories
@@ -109,15 +109,6 @@ def dealt(rows: list[dict], number: int) -> list[list[dict]]:
 
 def contents(catalog) -> dict[str, list[str]]:
     return {table: lakes.rows(catalog, table) for table in branches.audited_tables(catalog)}
-
-
-def build(spark, catalog, settings, state, **how):
-    events = read_offsets(spark, settings, tables.EVENTS)
-    definitions = dbt.definitions(settings.limits, state)
-    inputs = inputs_now(settings, events, Published.of(settings), definitions, **how)
-    done = build_and_publish(spark, catalog, inputs, state)
-    assert done.passed, (done.error, done.failures)
-    return inputs
 
 
 def decoded_anew(histories: dict[str, History], change_seq: int) -> list[dict[str, Any]]:

@@ -23,9 +23,7 @@ def main(home: str) -> None:
     sink = Sink()
     lineage = Lineage(url=f"http://127.0.0.1:{sink.port}", timeout_seconds=1)
     spark = session("lineage", Settings(home=Path(home), lineage=lineage))
-    SparkSession.builder.config(
-        "spark.sql.session.timeZone", "UTC"
-    ).getOrCreate()  # as dbt does for each statement
+    SparkSession.builder.enableHiveSupport().getOrCreate()  # as dbt does for each statement
     spark.sql("create namespace if not exists lake.t")
     spark.sql("create table lake.t.source as select 1 as one")
     spark.sql("create table lake.t.written as select * from lake.t.source")
