@@ -76,6 +76,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 # Groups that take minutes, longest first: started last, one would keep its process alone at the end.
 LONGEST = (
+    "up",
     "e2e",
     "faults/jobs",
     "faults/cycle",
@@ -91,7 +92,7 @@ LONGEST = (
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """`make test` runs three processes; what shares a broker or a Spark session stays in one of them."""
+    """`make test` runs five processes; what shares a broker or a Spark session stays in one of them."""
     for folder in {item.path.parent for item in items}:
         if not (folder / "__init__.py").exists():  # brokers would be left running, each of them at work
             raise pytest.UsageError(

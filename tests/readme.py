@@ -15,9 +15,9 @@ RUN_BY = {
     "make demo": ("tests/e2e/conftest.py", 'make("demo"'),
     "make run NAMESRV=10.0.0.5:9876": _RUN,
     "make run NAMESRV='10.0.0.5:9876;10.0.0.6:9876' TOPIC=my_trace CLUSTER=prod": _RUN,
-    "TRACE_SETTINGS=settings.toml make up": ("tests/e2e/up.py", '"make", "up"'),
-    "make status": ("tests/e2e/test_up.py", 'make_up(world, "status")'),
-    "make down": ("tests/e2e/test_up.py", 'make_up(world, "down")'),
+    "TRACE_SETTINGS=settings.toml make up": ("tests/up/commands.py", '"make", "up"'),
+    "make status": ("tests/up/test_up.py", 'make_up(world, "status")'),
+    "make down": ("tests/up/test_up.py", 'make_up(world, "down")'),
     "make dashboards": ("tests/e2e/dashboards.py", "service.running("),
 }
 

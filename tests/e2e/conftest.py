@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
-import pyarrow as pa
 import pytest
 
-from deploy import show
 from deploy.airflow_environment import prepare
-from sandbox.broker import Sandbox, rocketmq
+from sandbox.broker import rocketmq
 from sandbox.demo import CLUSTER
 from sandbox.releases import OLDER
 from sandbox.scenarios import TRACE_TOPICS
@@ -23,8 +18,8 @@ from sandbox.traffic import generate
 from spark_jobs.process.home import keep_private
 from spark_jobs.settings import PROJECT, Cluster, Settings
 from tests import official_client
+from tests.e2e.world import World, make
 from tests.planning import QUICK
-from tests.records import Record, read_record
 from tests.soak import IS_SOAK
 
 MESSAGES = 400
@@ -34,27 +29,14 @@ collect_ignore = [] if IS_SOAK else _SOAK
 
 
 @dataclass
-class World:
-    """A sandbox, the settings of a pipeline over it, how to use both, and what `make demo` said of them."""
+class DemoWorld(World):
+    """What `make demo` has left, and what it said."""
 
-    sandbox: Sandbox
-    settings: Settings
-    environment: dict[str, str]
     demo: subprocess.CompletedProcess[str]
-
-    @property
-    def traffic(self) -> Path:
-        return self.settings.home / "sandbox" / "traffic"
-
-    def record(self) -> Record:
-        return read_record(self.traffic)
-
-    def table(self, name: str, *columns: str) -> pa.Table:
-        return show.rows(self.settings, name, *columns)
 
 
 @pytest.fixture(scope="package")
-def world(tmp_path_factory) -> Iterator[World]:
+def world(tmp_path_factory) -> Iterator[DemoWorld]:
     home = tmp_path_factory.mktemp("e2e")
     keep_private(home)  # as the demo does, before the broker writes below it
     traffic = home / "sandbox" / "traffic"
@@ -72,25 +54,4 @@ def world(tmp_path_factory) -> Iterator[World]:
             patch.setenv("TRACE_SETTINGS", str(PROJECT / "sandbox" / "demo.toml"))
             settings = Settings(home=home, clusters=[cluster])
             environment = prepare(settings) | {"TRACE_SPARK__CONF": json.dumps(QUICK)}
-        yield World(sandbox, settings, environment, demo)
-
-
-def records_by_type(world: World) -> dict[str, Counter[str]]:
-    """By trace topic, as `Record.expected` has them."""
-    found: dict[str, Counter[str]] = {}
-    for row in world.table("events.trace_records", "trace_topic", "record_type").to_pylist():
-        found.setdefault(row["trace_topic"], Counter())[row["record_type"]] += 1
-    return found
-
-
-def make(target: str, environment: dict[str, str], *variables: str) -> subprocess.CompletedProcess[str]:
-    """Run a target of the Makefile as a user would, who has no settings but these variables."""
-    inherited = {name: value for name, value in os.environ.items() if name != "TRACE_SETTINGS"}
-    return subprocess.run(
-        ["make", target, *variables], cwd=PROJECT, env=inherited | environment, capture_output=True, text=True
-    )
-
-
-def run_variables(world: World) -> list[str]:
-    """What the owner of the cluster gives `make run`."""
-    return [f"NAMESRV={world.sandbox.namesrv}", f"TOPIC={','.join(TRACE_TOPICS)}", f"CLUSTER={CLUSTER}"]
+        yield DemoWorld(sandbox, settings, environment, demo)

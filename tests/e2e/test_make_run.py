@@ -5,7 +5,7 @@ from __future__ import annotations
 from sandbox import admin, proof
 from sandbox.scenarios import TRACE_TOPICS
 from sandbox.traffic import generate
-from tests.e2e.conftest import make, run_variables
+from tests.e2e.world import make, run_variables
 
 
 def test_make_run(world):

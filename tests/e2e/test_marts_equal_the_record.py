@@ -12,7 +12,8 @@ from sandbox.record import record_types
 from sandbox.releases import BY_VERSION, NEWEST, OLDER
 from spark_jobs.lookup.identifiers import Identifier
 from tests import official_client
-from tests.e2e.conftest import MESSAGES, records_by_type
+from tests.e2e.conftest import MESSAGES
+from tests.e2e.world import records_by_type
 
 KINDS = (
     *("normal", "async", "orderly", "batch", "delay", "transaction", "one_way", "unconsumed", "filtered"),

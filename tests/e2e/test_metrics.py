@@ -23,7 +23,7 @@ from spark_jobs.metrics.registry import METRICS
 from spark_jobs.settings import PROJECT
 from tests.checks.loopback import until
 from tests.e2e.browser import api_server
-from tests.e2e.conftest import World
+from tests.e2e.world import World
 from tests.plugins.prometheus import needs_prometheus
 
 pytestmark = needs_prometheus

@@ -15,8 +15,8 @@ from sandbox.scenarios import TRACE_TOPICS
 from sandbox.traffic import generate
 from spark_jobs.backup import folder
 from spark_jobs.settings import Settings
-from tests.e2e.conftest import make, run_variables
 from tests.e2e.demos import merges
+from tests.e2e.world import make, run_variables
 
 
 def runs_of(airflow_database: Path) -> set[str]:

@@ -8,7 +8,7 @@ import stat
 from contextlib import suppress
 
 from sandbox.scenarios import TRACE_TOPICS
-from tests.e2e.conftest import make
+from tests.e2e.world import make
 
 
 def test_make_demo(world):

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from deploy import airflow_cleanup
-from tests.e2e.conftest import World
+from tests.e2e.world import World
 from tests.soak import IS_SOAK
 
 KEPT_DAYS, RUNS_A_DAY = 30, 2

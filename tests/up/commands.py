@@ -8,13 +8,13 @@ import sqlite3
 import subprocess
 import sys
 import time
-from contextlib import closing
+from contextlib import closing, suppress
 
 from deploy.up import State
 from sandbox.traffic import generate
 from spark_jobs.settings import PROJECT
-from tests.e2e.conftest import World, run_variables
 from tests.e2e.demos import data_files, jobs_of
+from tests.e2e.world import World, run_variables
 
 PORT = 20_917
 DASHBOARDS_PORT = 20_918
@@ -54,7 +54,7 @@ def left_by_a_killed_run(world: World) -> str:
     environment = world.environment | {"PYTHONUNBUFFERED": "1"}
     command = [sys.executable, "-m", "deploy.run_once", "--namesrv", world.sandbox.namesrv]
     log = world.settings.home / "logs" / "trace_ingest.log"
-    log.unlink()
+    log.unlink(missing_ok=True)
     before, files = started_by_test(world), data_files(world.settings.home)
     first = subprocess.Popen(
         ["make", "run", *run_variables(world)],
@@ -64,7 +64,7 @@ def left_by_a_killed_run(world: World) -> str:
         stderr=subprocess.DEVNULL,
     )
     try:
-        until = time.monotonic() + 120
+        until = time.monotonic() + 300  # it creates Airflow's database first
         while not (new := started_by_test(world) - before):
             assert first.poll() is None
             assert time.monotonic() < until, "no DAG run started"
@@ -98,8 +98,15 @@ def left_by_a_killed_run(world: World) -> str:
 
 def started_by_test(world: World) -> set[str]:
     """The runs of `airflow dags test trace_ingest` that Airflow takes for running."""
-    with closing(sqlite3.connect(world.settings.home / "airflow" / "airflow.db")) as database:
+    file = world.settings.home / "airflow" / "airflow.db"
+    if not file.exists():
+        return set()
+    with (
+        closing(sqlite3.connect(file)) as database,
+        suppress(sqlite3.OperationalError),
+    ):  # before the migration
         rows = database.execute(
             "select run_id from dag_run where dag_id = 'trace_ingest' and state = 'running'"
         )
         return {run for (run,) in rows}
+    return set()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import socket
 import stat
@@ -31,11 +30,11 @@ from spark_jobs.alerts import tasks
 from spark_jobs.process.file_lock import holder, processes_with
 from tests.checks.loopback import alertmanager, needs_alertmanager, receiver
 from tests.e2e.airflow_api import AirflowApi
-from tests.e2e.conftest import World, records_by_type
-from tests.e2e.dag_files import FRAGILE, WAITING
 from tests.e2e.dashboards import Api
 from tests.e2e.demos import jobs_of, merges
-from tests.e2e.up import (
+from tests.e2e.world import World, records_by_type
+from tests.lineage_sink import Event, Sink, wrote
+from tests.up.commands import (
     DASHBOARDS_PORT,
     DASHBOARDS_URL,
     PORT,
@@ -43,7 +42,7 @@ from tests.e2e.up import (
     make_up,
     make_up_dashboards,
 )
-from tests.lineage_sink import Event, Sink, wrote
+from tests.up.dag_files import FRAGILE, WAITING
 
 RUN_SECONDS = 1200
 NEVER = "0 0 29 2 *"  # but once, when the DAG is unpaused
@@ -102,9 +101,6 @@ def airflow(world, sink, killed_run, alertmanager_url, mended, tmp_path_factory)
     home = world.settings.home / "airflow"
     # Of a `make up` that is long gone, and whose pids are others' now.
     (home / "up.json").write_text(json.dumps({"serve": os.getpid(), "ready": True, "components": {}}))
-    shutil.rmtree(
-        world.settings.home / "superset", ignore_errors=True
-    )  # of other tests: this is its first start
     started = make_up_dashboards(world, **environment)
     try:
         assert started.returncode == 0, started.stdout + started.stderr
