@@ -263,7 +263,7 @@ conformance: setup ## generate docs/conformance.md from the tables of tests/conf
 
 .PHONY: test
 test: setup .venv-dashboards/installed ## run all tests, on a real broker, Spark, Iceberg, dbt and Airflow; TESTS=tests/unit for some
-	@$(RUN) tests "$$TESTS" -n 5 --dist loadgroup --no-loadscope-reorder
+	@$(RUN) tests "$$TESTS" -n 3 --dist loadgroup --no-loadscope-reorder
 
 .PHONY: soak
 soak: setup ## run long tests and print their counts: jobs killed at each step (SOAK=10 times), random sequences (STEPS=300, CYCLES=200, HISTORIES=1000), damaged answers (FUZZ=1000000) and records (RECORDS=1000000); or, in a running `make up`, faults at random (CHAOS=3600 seconds) or what a compressed week leaves behind (GROWTH=7 days)

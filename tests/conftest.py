@@ -92,7 +92,7 @@ LONGEST = (
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """`make test` runs five processes; what shares a broker or a Spark session stays in one of them."""
+    """`make test` runs three processes; what shares a broker or a Spark session stays in one of them."""
     for folder in {item.path.parent for item in items}:
         if not (folder / "__init__.py").exists():  # brokers would be left running, each of them at work
             raise pytest.UsageError(
