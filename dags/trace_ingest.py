@@ -74,7 +74,8 @@ MESSAGES = Asset(
     default_args={
         "owner": "data-platform",
         "retries": 2,
-        "retry_delay": timedelta(seconds=30),
+        # No other run starts meanwhile.
+        "retry_delay": timedelta(seconds=10),
         "retry_exponential_backoff": True,
         "execution_timeout": timedelta(hours=1),
         **CALLBACKS,

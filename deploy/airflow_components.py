@@ -28,6 +28,8 @@ TASKS = {
     # Its callbacks run after it has succeeded. Airflow ends them after 20 s, which a busy machine exceeds: the alert of an
     # earlier failure would stay open.
     "AIRFLOW__CORE__TASK_SUCCESS_OVERTIME": "300",
+    # The tasks of a killed scheduler end with it. Airflow looks for them, and runs them again, by default every 300 s.
+    "AIRFLOW__SCHEDULER__ORPHANED_TASKS_CHECK_INTERVAL": "20",
 }
 
 

@@ -50,7 +50,9 @@ def kinds(factor: float) -> list[Kind]:
     ]
 
 
-def drawn(seed: int, seconds: float, factor: float, interval: float) -> list[Planned]:
+def drawn(
+    seed: int, seconds: float, factor: float, interval: float, only: str | None = None
+) -> list[Planned]:
     """Faults that fit into so many seconds with their pauses: in a whole hour each kind long once and short several times.
 
     Args:
@@ -58,9 +60,10 @@ def drawn(seed: int, seconds: float, factor: float, interval: float) -> list[Pla
         seconds: of the run.
         factor: by which limits and intervals are divided.
         interval: of the watchdog, seconds.
+        only: the name of one kind; None: of all.
     """
     dice = random.Random(seed)
-    all_kinds = kinds(factor)
+    all_kinds = [kind for kind in kinds(factor) if only in (None, kind.name)]
     long = [Planned(kind, kind.limit + 3 * interval, True) for kind in all_kinds]
     short = [
         Planned(kind, dice.uniform(kind.shortest, kind.longest), False)

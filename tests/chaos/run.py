@@ -35,7 +35,7 @@ from spark_jobs.process.file_lock import holder, processes_with
 from spark_jobs.settings import PROJECT, Cluster, Settings, load_settings
 from tests.chaos.faults import World
 from tests.chaos.judge import Happened, Shown, problems
-from tests.chaos.plan import Planned, drawn, pause
+from tests.chaos.plan import Planned, drawn, kinds, pause
 from tests.chaos.sinks import Observer, sinks
 from tests.checks.loopback import BINARY, alertmanager
 
@@ -51,6 +51,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=3600)
     parser.add_argument("--seed", type=int, default=random.randrange(1_000_000))
     parser.add_argument("--factor", type=float, default=6, help="intervals and limits are divided by it")
+    parser.add_argument("--only", choices=[kind.name for kind in kinds(1)], help="faults of this kind alone")
     parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if os.geteuid() != 0 or not shutil.which("unshare") or not shutil.which(BINARY):
@@ -58,12 +59,13 @@ def main() -> int:
     if not args.inside:
         command = [sys.executable, "-m", "tests.chaos.run", "--inside", f"--seconds={args.seconds}"]
         command += [f"--seed={args.seed}", f"--factor={args.factor}"]
+        command += [f"--only={args.only}"] if args.only else []
         return subprocess.run(
             ["unshare", "--mount", "--propagation", "private", *command], cwd=PROJECT
         ).returncode
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     interval = 300 / args.factor
-    plan = drawn(args.seed, args.seconds - OVERHEAD_SECONDS, args.factor, interval)
+    plan = drawn(args.seed, args.seconds - OVERHEAD_SECONDS, args.factor, interval, args.only)
     long = sum(each.is_long for each in plan)
     _console.print(
         f"seed {args.seed}; intervals and limits are divided by {args.factor:g}: the watchdog runs every {interval:.0f} s; "
@@ -114,6 +116,8 @@ class Chaos:
             wrong += problems(self._faults, alerts, self._interval)
             self._show(alerts)
             wrong += self._down(settings)
+            if wrong:
+                self._keep_logs(home)
         wrong += self._left()
         for line in wrong:
             _console.print(f"[bold red]wrong[/] {line}")
@@ -196,12 +200,19 @@ class Chaos:
             wrong.append(f"the lock of {settings.home} is held by {user}")
         return wrong + [f"process {pid} is left" for pid in processes_with(lock_file(settings.home))]
 
+    def _keep_logs(self, home: Path) -> None:
+        """Copy Airflow's database and all logs, which end with the file system of the run."""
+        kept = self._folder.parent / f"{self._folder.name}-logs"
+        shutil.copytree(home / "airflow", kept)
+        shutil.copy(self._folder / "serve.log", kept)
+        _console.print(f"Airflow's database and the logs: {kept}")
+
     def _left(self) -> list[str]:
         """Processes that still name the folder of the run."""
         found = []
         for process in psutil.process_iter(["cmdline"]):
             command = " ".join(process.info["cmdline"] or ())
-            if str(self._folder) in command and process.pid != os.getpid():
+            if f"{self._folder}/" in f"{command}/" and process.pid != os.getpid():
                 found.append(f"process {process.pid} is left: {command[:200]}")
         return found
 

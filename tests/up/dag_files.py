@@ -42,3 +42,18 @@ def fragile() -> None:
 
 fragile()
 """
+# Its task ends when the file `quick` is there at its start.
+SLOW = """
+from datetime import UTC, datetime
+
+from airflow.providers.standard.operators.bash import BashOperator
+from airflow.sdk import dag
+
+
+@dag(schedule=None, start_date=datetime(2026, 1, 1, tzinfo=UTC), is_paused_upon_creation=False)
+def slow() -> None:
+    BashOperator(task_id="sleep", bash_command="test -e %(quick)s || sleep 1200")
+
+
+slow()
+"""

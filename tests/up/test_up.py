@@ -42,7 +42,7 @@ from tests.up.commands import (
     make_up,
     make_up_dashboards,
 )
-from tests.up.dag_files import FRAGILE, WAITING
+from tests.up.dag_files import FRAGILE, SLOW, WAITING
 
 RUN_SECONDS = 1200
 NEVER = "0 0 29 2 *"  # but once, when the DAG is unpaused
@@ -81,14 +81,23 @@ def mended(tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def airflow(world, sink, killed_run, alertmanager_url, mended, tmp_path_factory) -> Iterator[AirflowApi]:
-    """A running Airflow with two more DAGs, and a logged-in client; it sends lineage to a sink.
+def quick(mended) -> Path:
+    """The task of the DAG `slow` ends at once when this file is there."""
+    return mended.with_name("quick")
+
+
+@pytest.fixture(scope="module")
+def airflow(
+    world, sink, killed_run, alertmanager_url, mended, quick, tmp_path_factory
+) -> Iterator[AirflowApi]:
+    """A running Airflow with three more DAGs, and a logged-in client; it sends lineage to a sink.
 
     Messages wait for its first run, whose merge is killed.
     """
     more = tmp_path_factory.mktemp("dags")
     (more / "waiting.py").write_text(WAITING)
     (more / "fragile.py").write_text(FRAGILE % {"mended": mended})
+    (more / "slow.py").write_text(SLOW % {"quick": quick})
     environment = {
         "AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_CONFIG_LIST": bundles(project=None, more=str(more)),
         "TRACE_LINEAGE__URL": f"http://127.0.0.1:{sink.port}",
@@ -351,8 +360,11 @@ def until_healthy(world: World, seconds: float = 120) -> None:
 
 
 @needs_alertmanager
-def test_a_dead_scheduler_is_restarted_and_resolves_no_alert(world, airflow, alertmanager_url):
-    """The watchdog runs in the Airflow that it watches. A task that failed is an open alert of the lake meanwhile."""
+def test_a_dead_scheduler_is_restarted_and_resolves_no_alert(world, airflow, alertmanager_url, quick):
+    """The watchdog runs in the Airflow that it watches. A task that failed is an open alert of the lake meanwhile.
+
+    The task that ran is dead, too, and runs again.
+    """
 
     def active() -> dict[str, str]:
         found = httpx.get(f"{alertmanager_url}/api/v2/alerts", params={"active": True}).json()
@@ -363,6 +375,12 @@ def test_a_dead_scheduler_is_restarted_and_resolves_no_alert(world, airflow, ale
     while "any/task" not in (since := active()):  # the watchdog sends it
         assert time.monotonic() < until, since
         time.sleep(1)
+    run = airflow.trigger("slow")
+    until = time.monotonic() + 60
+    while airflow.task_states("slow", run) != {"sleep": "running"}:
+        assert time.monotonic() < until, airflow.task_states("slow", run)
+        time.sleep(0.5)
+    quick.touch()
     first = components(world)["scheduler"]["pid"]
     os.kill(first, signal.SIGKILL)
     until = time.monotonic() + 3.3 * INTERVAL
@@ -373,6 +391,7 @@ def test_a_dead_scheduler_is_restarted_and_resolves_no_alert(world, airflow, ale
     scheduler = components(world)["scheduler"]
     assert scheduler["pid"] != first
     assert (scheduler["restarts"], scheduler["last_end"]) == (1, "ended with code -9")
+    assert airflow.wait("slow", run, 60) == "success"
     assert make_up(world, "status").returncode in (0, 1)  # 1 while the alert of the silence stands
     tasks.task_ended(world.settings, "any/task", False, "its log", "any", datetime.now(UTC))
 
