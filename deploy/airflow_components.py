@@ -6,6 +6,7 @@ import json
 import math
 import secrets
 import socket
+import sys
 import time
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
@@ -21,6 +22,7 @@ USER = "admin"
 PASSWORDS = "passwords.json"  # below Airflow's home
 # Maximum age of a heartbeat, seconds; Airflow's own thresholds are the same.
 BEAT_SECONDS = 30
+SCHEDULER = (sys.executable, "-m", "deploy.airflow_command", "scheduler")
 TASKS = {
     # A running task retries its requests for minutes while the api-server restarts.
     "AIRFLOW__WORKERS__EXECUTION_API_RETRIES": "10",
@@ -159,7 +161,7 @@ def components(environment: Mapping[str, str], port: int) -> tuple[str, dict[str
         complete,
         [
             Component("api-server", ("airflow", "api-server", *api_server)),
-            Component("scheduler", ("airflow", "scheduler", "--skip-serve-logs"), ("api-server",)),
+            Component("scheduler", (*SCHEDULER, "--skip-serve-logs"), ("api-server",)),
             Component("dag-processor", ("airflow", "dag-processor"), ("api-server",)),
             Component("triggerer", ("airflow", "triggerer", "--skip-serve-logs"), ("api-server",)),
         ],

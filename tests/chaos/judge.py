@@ -34,7 +34,8 @@ def problems(faults: Sequence[Happened], alerts: Sequence[Shown], interval: floa
 
     - A fault longer than its limit has an alert of its kind within two intervals after the limit.
     - No alert of its kind that opened in it is resolved while it stands.
-    - Each alert is resolved within two intervals after the end of the fault in which it opened.
+    - Each alert is resolved within two intervals after the end of the fault in which it opened, and of those that began before
+      that time was over.
     """
     allowed = ALLOWED_INTERVALS * interval
     found: list[str] = []
@@ -57,7 +58,7 @@ def problems(faults: Sequence[Happened], alerts: Sequence[Shown], interval: floa
         cause = _cause(alert, faults, allowed)
         if cause is None:
             found.append(f"{alert.check} {alert.entity} opened at {alert.begin:.0f} s without a fault")
-        elif alert.end is None or alert.end > max(cause.end, alert.begin) + allowed:
+        elif alert.end is None or alert.end > _latest_end(alert, cause, faults, allowed):
             end = "never" if alert.end is None else f"at {alert.end:.0f} s"
             opened = f"{alert.check} {alert.entity} opened at {alert.begin:.0f} s"
             found.append(f"{opened}, in {cause.planned.kind.name} until {cause.end:.0f} s; resolved {end}")
@@ -70,6 +71,14 @@ def _is_followed(alert: Shown, others: Sequence[Shown]) -> bool:
         a is not alert and a.begin <= (alert.end or 0) and (a.end is None or a.end > (alert.end or 0))
         for a in others
     )
+
+
+def _latest_end(alert: Shown, cause: Happened, faults: Sequence[Happened], allowed: float) -> float:
+    latest = max(cause.end, alert.begin) + allowed
+    for fault in faults:  # in the order of their begin
+        if alert.begin < fault.begin <= latest:
+            latest = max(latest, fault.end + allowed)
+    return latest
 
 
 def _cause(alert: Shown, faults: Sequence[Happened], allowed: float) -> Happened | None:

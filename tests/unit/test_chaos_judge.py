@@ -12,6 +12,7 @@ BROKER = next(kind for kind in kinds(6) if kind.name == "broker")
 JOB = next(kind for kind in kinds(6) if kind.name == "job")
 LONG = Happened(Planned(BROKER, 200, True), 100, 300)
 SHORT = Happened(Planned(BROKER, 10, False), 100, 110)
+NEXT = Happened(Planned(BROKER, 10, False), 180, 190)
 
 
 @pytest.mark.parametrize(
@@ -41,6 +42,10 @@ SHORT = Happened(Planned(BROKER, 10, False), 100, 110)
         pytest.param([SHORT], [Shown("lag", "c", 130, 180)], [], id="a short fault may have one"),
         pytest.param(
             [SHORT], [Shown("lag", "c", 130, None)], ["resolved never"], id="of a short one, never resolved"
+        ),
+        pytest.param([SHORT, NEXT], [Shown("lag", "c", 130, 290)], [], id="another fault keeps it open"),
+        pytest.param(
+            [SHORT, NEXT], [Shown("lag", "c", 130, 291)], ["resolved at 291 s"], id="but not for longer"
         ),
         pytest.param([SHORT], [Shown("lag", "c", 500, 510)], ["without a fault"], id="a false alarm"),
         pytest.param(
