@@ -67,7 +67,7 @@ def test_retries_and_their_delays(dags, dag_id, retries):
     for task in dags[dag_id].tasks:
         assert task.retries == retries, task.task_id
         if retries:
-            assert task.retry_delay >= timedelta(seconds=30), task.task_id
+            assert task.retry_delay >= timedelta(seconds=10), task.task_id
         if retries > 1:
             assert task.retry_exponential_backoff, task.task_id
 
