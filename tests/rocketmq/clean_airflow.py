@@ -102,6 +102,8 @@ class CleanAirflow:
             port = free.getsockname()[1]
         _, self.environment, found = components(self.environment, port)
         self._commands = {each.name: each.command for each in found}
+        # That of `make up` needs this repository.
+        self._commands["scheduler"] = ("airflow", "scheduler", "--skip-serve-logs")
         self._commands["triggerer-2"] = self._commands["triggerer"]
         try:
             for name in self._commands:
@@ -140,9 +142,11 @@ class CleanAirflow:
             return database.execute(query).fetchall()
 
     def wait(self, what: Callable[[], bool], seconds: float = 240) -> None:
-        """Wait until something is so; raises AssertionError with the ends of the logs."""
+        """Wait until something is so; raises AssertionError with the ends of the logs, at once if a component has ended."""
         end = time.monotonic() + seconds
         while not what():
-            logs = {file.name: file.read_text()[-1500:] for file in self.home.glob("*.log")}
-            assert time.monotonic() < end, logs
+            ended = [name for name, process in self.processes.items() if process.poll() is not None]
+            if ended or time.monotonic() > end:
+                logs = {file.name: file.read_text()[-1500:] for file in self.home.glob("*.log")}
+                raise AssertionError(f"ended: {ended}; {logs}")
             time.sleep(0.5)
