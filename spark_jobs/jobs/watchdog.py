@@ -9,9 +9,8 @@ import sys
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
-from spark_jobs.alerts import file_store, resend, run_checks
+from spark_jobs.alerts import file_store, heartbeat, resend, run_checks
 from spark_jobs.alerts.notify import NotifyResult, StateNotSavedError, notify, remind, utc_now
-from spark_jobs.alerts.sinks.http import DeliveryError, request
 from spark_jobs.alerts.timeout import time_limit
 from spark_jobs.checks.check import Measured, Run, Stage, judge
 from spark_jobs.checks.registry import BY_NAME, of_stage
@@ -29,8 +28,8 @@ SECONDS = 70
 def watch(settings: Settings, now: datetime, run_id: str) -> list[str]:
     """Run the checks, save their results, deliver notifications, send the heartbeat; return what went wrong.
 
-    The heartbeat (a GET of `alerts.heartbeat_url`) is sent only if all of that succeeded: an external monitor alerts
-    when it is missing.
+    The heartbeat is sent only if all of that succeeded: an external monitor alerts when it is missing. What went wrong is the
+    alert `watchdog`; a heartbeat that is not accepted is part of it from the second one in a row on.
     """
     if _is_new(settings, now):
         print("there is no lake yet: start trace_ingest", file=sys.stderr)
@@ -51,21 +50,21 @@ def watch(settings: Settings, now: datetime, run_id: str) -> list[str]:
             wrong += _undelivered(remind(standing, settings))
             resend.save(settings, standing, utc_now())
             break
+    missed = None if wrong else heartbeat.send(settings)
+    if missed and missed.again:
+        wrong.append(f"heartbeat: {missed.why}")
     # A fault of the lake cannot be stored in the lake.
     of_itself = judge(
         BY_NAME["watchdog"], [Measured(None, len(wrong), "; ".join(wrong) or "no error")], settings
     )
+    if missed and not missed.again:
+        wrong.append(f"heartbeat: {missed.why}")
     file = resend.watchdog_alerts_file(settings)
     try:
         with time_limit(SECONDS):
             wrong += _undelivered(notify(partial(file_store.change, file), [of_itself], settings, now))
     except Exception as error:
         wrong.append(_text(error))
-    if settings.alerts.heartbeat_url and not wrong:
-        try:
-            request("GET", settings.alerts.heartbeat_url)
-        except DeliveryError as error:
-            wrong.append(f"heartbeat: {error}")
     resend.save_last_run(settings, utc_now())
     return wrong
 

@@ -45,7 +45,8 @@ def kinds(factor: float) -> list[Kind]:
         ),
         Kind("broker", of_brokers, 0, 2, 15),
         Kind("slow broker", of_brokers, 0, 5, 20),
-        Kind("sink", frozenset({"watchdog", "task_failed"}), 0, 5, 20),
+        # The alert opens with the second heartbeat in a row.
+        Kind("sink", frozenset({"watchdog"}), 5 * 60 / factor, 5, 20),
         Kind("full disk", frozenset({"disk_space"}), 0, 5, 20),
     ]
 
@@ -64,7 +65,7 @@ def drawn(
     """
     dice = random.Random(seed)
     all_kinds = [kind for kind in kinds(factor) if only in (None, kind.name)]
-    long = [Planned(kind, kind.limit + 3 * interval, True) for kind in all_kinds]
+    long = [Planned(kind, kind.limit + 2.5 * interval, True) for kind in all_kinds]
     short = [
         Planned(kind, dice.uniform(kind.shortest, kind.longest), False)
         for _ in range(4)
@@ -89,4 +90,4 @@ def drawn(
 
 def pause(fault: Planned, interval: float) -> float:
     """Seconds without a fault after this one: its alerts resolve within two intervals after its end."""
-    return 2.5 * interval if fault.is_long else 0.6 * interval
+    return 2.2 * interval if fault.is_long else 0.6 * interval

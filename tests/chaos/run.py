@@ -1,4 +1,4 @@
-"""`python -m tests.chaos.run --seconds 3600 [--seed N] [--factor 6]`: faults at random in a running `make up`, and their judge.
+"""`python -m tests.chaos.run --seconds 3600 [--seed N] [--factor 5]`: faults at random in a running `make up`, and their judge.
 
 All of `make up` runs beside a real broker with traffic, in a mount namespace in which `TRACE_HOME` is a small file system.
 Intervals and limits are divided by a factor, so that an hour has long faults of each kind. The log of the faults and the broker's
@@ -50,7 +50,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=3600)
     parser.add_argument("--seed", type=int, default=random.randrange(1_000_000))
-    parser.add_argument("--factor", type=float, default=6, help="intervals and limits are divided by it")
+    parser.add_argument("--factor", type=float, default=5, help="intervals and limits are divided by it")
     parser.add_argument("--only", choices=[kind.name for kind in kinds(1)], help="faults of this kind alone")
     parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args()
@@ -138,7 +138,7 @@ class Chaos:
             "TRACE_ALERTS__ALERTMANAGER": json.dumps([alertmanager]),
             "TRACE_ALERTS__APPRISE": json.dumps({"pipeline": [f"json://{receiver}/chat"]}),
             "TRACE_ALERTS__HEARTBEAT_URL": f"http://{receiver}/heartbeat",
-            "TRACE_SCHEDULES__INGEST": "* * * * *",
+            "TRACE_SCHEDULES__INGEST": f"*/{max(1, round(5 / factor))} * * * *",  # not below a minute
             "TRACE_SCHEDULES__MARTS": f"*/{max(1, round(15 / factor))} * * * *",
             **{
                 f"TRACE_CHECKS__{name.upper()}_MINUTES": f"{each / factor:.2f}"
