@@ -1,6 +1,6 @@
 """A year of runs leaves as much behind as two months: Airflow's database and the logs of its tasks.
 
-The rows are those of `make demo`, and of `make up` where test_up.py has run before, with shifted times.
+The rows are those of `make demo`, with shifted times.
 """
 
 from __future__ import annotations
