@@ -134,7 +134,11 @@ def fetch(ivy_file: Path, verify: bool = True) -> Path:
             ) as ivy:
                 for line in ivy.stdout or ():
                     lines.append(line)
-                    if "[SUCCESSFUL ]" in line:  # [SUCCESSFUL ] organisation#module;revision!file.jar (12ms)
+                    # found organisation#module;revision in central
+                    # [SUCCESSFUL ] organisation#module;revision!file.jar (12ms)
+                    if line.lstrip().startswith("found "):
+                        _show(f"  {line.split()[1].rpartition('#')[2].replace(';', ' ')} resolved")
+                    elif "[SUCCESSFUL ]" in line:
                         _show(f"  {line.rpartition('!')[2].strip()}")
             found = sorted(Path(scratch, "jars").glob("*.jar"))
             if ivy.returncode or not found:
