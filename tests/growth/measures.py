@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import sqlite3
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import closing, suppress
 from pathlib import Path
 
 import psutil
+from pyiceberg.catalog import Catalog
+from pyiceberg.typedef import Identifier
+from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_fixed
 
 from deploy.airflow_cleanup import TABLES
 from deploy.up import State
@@ -30,21 +34,33 @@ def measures(settings: Settings) -> dict[str, float]:
 def _of_tables(settings: Settings) -> dict[str, float]:
     """By pyiceberg. Data files are counted per partition: a week of real time has more partitions, not fuller ones."""
     catalog = lake(settings)
-    found = dict.fromkeys(("snapshots", "manifests", "data files", "delete files", "partitions"), 0.0)
+    found: Counter[str] = Counter()
     for namespace in catalog.list_namespaces():
         for name in catalog.list_tables(namespace):
-            table = catalog.load_table(name)
-            found["snapshots"] += len(table.snapshots())
-            if table.current_snapshot() is None:
-                continue
-            found["manifests"] += table.inspect.manifests().num_rows
-            files = table.inspect.files()
-            deletes = sum(content != 0 for content in files["content"].to_pylist())
-            found["delete files"] += deletes
-            found["data files"] += files.num_rows - deletes
-            found["partitions"] += len({str(each) for each in files["partition"].to_pylist()})
-    partitions = found.pop("partitions")
-    found["data files per partition"] = found.pop("data files") / max(partitions, 1)
+            found.update(_of_table(catalog, name))
+    files = found.pop("data files")
+    return {**found, "data files per partition": files / max(found.pop("partitions"), 1)}
+
+
+@retry(
+    retry=retry_if_exception_type(FileNotFoundError),
+    stop=stop_after_attempt(5),
+    wait=wait_fixed(1),
+    reraise=True,
+)
+def _of_table(catalog: Catalog, name: Identifier) -> dict[str, int]:
+    """A commit may replace the table's metadata, or maintenance remove it, while it is read: then it is read again."""
+    table = catalog.load_table(name)
+    found = dict.fromkeys(("snapshots", "manifests", "data files", "delete files", "partitions"), 0)
+    found["snapshots"] = len(table.snapshots())
+    snapshot = table.current_snapshot()
+    if snapshot is None or not snapshot.manifests(table.io):
+        return found
+    found["manifests"] = table.inspect.manifests().num_rows
+    files = table.inspect.files()
+    found["delete files"] = sum(content != 0 for content in files["content"].to_pylist())
+    found["data files"] = files.num_rows - found["delete files"]
+    found["partitions"] = len({str(each) for each in files["partition"].to_pylist()})
     return found
 
 

@@ -64,7 +64,8 @@ def main() -> int:
         for state in _maintained(settings, args.days):
             _clean(settings, day)
             days.append(measures(settings))
-            _console.print(f"day {len(days)}: maintenance {state}")
+            counts = ", ".join(f"{name} {value:.1f}" for name, value in days[-1].items())
+            _console.print(f"day {len(days)}: maintenance {state}; {counts}")
             if state != "success":
                 wrong.append(f"maintenance of day {len(days)}: {state}")
     _show(days)
