@@ -38,8 +38,8 @@ def _of_tables(settings: Settings) -> dict[str, float]:
     for namespace in catalog.list_namespaces():
         for name in catalog.list_tables(namespace):
             found.update(_of_table(catalog, name))
-    files = found.pop("data files")
-    return {**found, "data files per partition": files / max(found.pop("partitions"), 1)}
+    per_partition = found.pop("data files") / max(found.pop("partitions"), 1)
+    return {**found, "data files per partition": per_partition}
 
 
 @retry(
