@@ -52,6 +52,8 @@ def trace_marts() -> None:
         task_id="build",
         idle_job="spark_jobs.jobs.advance_marts",
         application_args=["--run-id", "{{ dag.dag_id }}/{{ run_id }}"],
+        # The job `ingest` in the driver may be building the marts: a second JVM would only slow it down.
+        busy_seconds=600,
         **spark_job("marts", pool="lake_marts"),
     )
 

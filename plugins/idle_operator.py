@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk.exceptions import AirflowException, AirflowRuntimeError
 
-from spark_jobs.driver.client import Client, DriverEndedError
+from spark_jobs.driver.client import BUSY_SECONDS, Client, DriverEndedError
 from spark_jobs.process.exit_codes import WORK
 from spark_jobs.settings import PROJECT, Settings
 
@@ -36,9 +36,10 @@ class SparkUnlessIdleOperator(SparkSubmitOperator):
     _driver: Client | None = None
     _is_killed = False
 
-    def __init__(self, *, idle_job: str, **arguments: Any) -> None:
+    def __init__(self, *, idle_job: str, busy_seconds: float = BUSY_SECONDS, **arguments: Any) -> None:
         super().__init__(**arguments)
         self.idle_job = idle_job
+        self.busy_seconds = busy_seconds
 
     def execute(self, context: Context) -> None:
         is_done = not self.has_work(context) and self._is_done_without_spark()
@@ -68,7 +69,9 @@ class SparkUnlessIdleOperator(SparkSubmitOperator):
         job = f"spark_jobs.jobs.{Path(self.application).stem}"
         self._driver = Client(Settings().home)
         try:
-            code = self._driver.run(job, self.application_args or [], self.env_vars or {}, self.log.info)
+            code = self._driver.run(
+                job, self.application_args or [], self.env_vars or {}, self.log.info, self.busy_seconds
+            )
         except DriverEndedError as error:
             raise AirflowException(str(error)) from error
         if code:
