@@ -6,8 +6,8 @@ of `lake.ops.alerts` to Alertmanager, and retries undelivered notifications to e
 `alerts.heartbeat_url`: an external dead-man's switch alerts if the heartbeat is missing.
 
 **Fails** if its checks cannot be run or saved, or if a sink or the dead-man's switch does not answer. It has then notified the
-sinks that answer with the alert `watchdog`, whose state is in `$TRACE_HOME/watchdog`; of the dead-man's switch when it has not
-answered twice in a row.
+sinks that answer with the alert `watchdog`, whose state is in `$TRACE_HOME/watchdog`. A dead-man's switch that does not answer is
+part of that alert from the second time in a row on.
 
 **What to do**: docs/runbooks/watchdog.md. Run it manually with `make watchdog`.
 """

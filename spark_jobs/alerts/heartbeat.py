@@ -34,9 +34,9 @@ def send(settings: Settings) -> Missed | None:
         request("GET", settings.alerts.heartbeat_url)
     except DeliveryError as error:
         again = mark.exists()
-        _mark(mark)
+        _save(mark, is_missed=True)
         return Missed(str(error), again)
-    mark.unlink(missing_ok=True)
+    _save(mark, is_missed=False)
     return None
 
 
@@ -45,9 +45,13 @@ def missed_file(settings: Settings) -> Path:
     return settings.home / "watchdog" / "heartbeat_missed"
 
 
-def _mark(file: Path) -> None:
+def _save(file: Path, is_missed: bool) -> None:
+    """If that fails, it is logged: the alerts are still to be sent."""
     try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.touch()
-    except OSError as error:  # the next one counts as the first
+        if is_missed:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.touch()
+        else:
+            file.unlink(missing_ok=True)
+    except OSError as error:
         log.warning("%s cannot be written: %s", file, error)

@@ -51,14 +51,13 @@ def watch(settings: Settings, now: datetime, run_id: str) -> list[str]:
             resend.save(settings, standing, utc_now())
             break
     missed = None if wrong else heartbeat.send(settings)
-    if missed and missed.again:
+    if missed:
         wrong.append(f"heartbeat: {missed.why}")
+    alerted = [] if missed and not missed.again else wrong
     # A fault of the lake cannot be stored in the lake.
     of_itself = judge(
-        BY_NAME["watchdog"], [Measured(None, len(wrong), "; ".join(wrong) or "no error")], settings
+        BY_NAME["watchdog"], [Measured(None, len(alerted), "; ".join(alerted) or "no error")], settings
     )
-    if missed and not missed.again:
-        wrong.append(f"heartbeat: {missed.why}")
     file = resend.watchdog_alerts_file(settings)
     try:
         with time_limit(SECONDS):

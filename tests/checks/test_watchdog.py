@@ -187,15 +187,15 @@ def test_a_sink_that_does_not_answer_stops_the_heartbeat(ours, hook):
 
 def test_a_switch_that_does_not_answer_is_an_alert_from_the_second_time_on(ours, hook):
     now = datetime.now(UTC)
-    told: list[list[str]] = []
+    notified: list[list[str]] = []
     for n in range(4):
         hook.answers = [503] * 3 if n < 3 else []
         wrong = watch(ours, now + timedelta(minutes=n), f"run {n}")
         assert wrong == ([] if n == 3 else ["heartbeat: answer 503, 3 times"])
-        told.append(titles(hook))
+        notified.append(titles(hook))
     opened = "[CRITICAL] local: the watchdog could not do its work: heartbeat: answer 503, 3 times"
-    assert told[:3] == [[], [opened], [opened]]
-    assert told[3] == [opened, opened.replace("[CRITICAL]", "[RESOLVED]")]
+    assert notified[:3] == [[], [opened], [opened]]
+    assert notified[3] == [opened, opened.replace("[CRITICAL]", "[RESOLVED]")]
     hook.answers = [503] * 3
     assert watch(ours, now + timedelta(minutes=4), "again") != []
     assert len(titles(hook)) == 2, "an accepted one was between them"

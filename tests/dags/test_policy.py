@@ -99,6 +99,11 @@ def test_writers_of_the_lake_share_one_slot(dags):
     assert POOLS["lake_publish"]["slots"] == 1
 
 
+def test_the_marts_wait_longer_for_the_driver_than_the_ingest_which_may_build_them(dags):
+    build, ingest = dags["trace_marts"].get_task("build"), dags["trace_ingest"].get_task("ingest")
+    assert build.busy_seconds >= 10 * ingest.busy_seconds
+
+
 def test_a_backfill_is_manual_and_a_dry_run_by_default(dags):
     dag = dags["trace_backfill"]
     assert dag.schedule is None

@@ -115,6 +115,9 @@ def test_a_task_that_is_ended_ends_the_driver_and_nothing_is_lost(world: World, 
     def say(line: str) -> None:
         lines.append(line)
         if len(lines) == 1:
+            refused: list[str] = []
+            assert Client(world.settings.home).run(INGEST, [], {}, refused.append, busy_seconds=2) is None
+            assert refused == ["the driver does not run it: another job runs in it, for 2 s now"]
             began = time.monotonic()
             assert not other._is_done_by_driver()
             assert 2 <= time.monotonic() - began < BUSY_SECONDS / 2
