@@ -114,16 +114,14 @@ where due.next_review_at is not null and due.next_review_at <= watermarks.waterm
   {%- else %}true{% endif %}
 {%- endmacro %}
 
-{# A condition on `hour`: the run writes the rows of this hour. #}
+{# A condition on `hour`: the run writes the rows of this hour. Spark substitutes what save_hours has saved: each model and data test
+   has this condition, and a query for its hours would take longer than many of them. #}
 {% macro hour_is_in(set) -%}
   {%- if is_refresh_after_retention() -%}
   ({{ is_retained('hour') }}{% for hour in hours_of('late') %} or hour = timestamp '{{ hour }}'{% endfor %})
-  {%- else -%}
-  {%- set hours = hours_of(set) -%}
-  {%- if hours -%}
-  hour in ({% for hour in hours %}timestamp '{{ hour }}'{{ ', ' if not loop.last }}{% endfor %})
+  {%- elif has_hours(set) -%}
+  hour in (${trace.{{ set }}_hours_as_literals})
   {%- else %}false{% endif -%}
-  {%- endif -%}
 {%- endmacro %}
 
 {# A condition on `hour`: the run replaces the day of this hour, in a table that is partitioned by day. `kept_from` is the start
@@ -174,24 +172,36 @@ where due.next_review_at is not null and due.next_review_at <= watermarks.waterm
    that Iceberg skips the files of all other hours. #}
 {% macro save_hours(set) %}
   {% if can_query() %}
-  {% set found = run_query("select distinct date_format(hour, 'yyyy-MM-dd-HH') as hour from " ~ this ~ " order by hour") %}
-  {% do run_query('set trace.' ~ set ~ '_hours=' ~ (found.columns[0].values() | join(','))) %}
+  {% set hours = run_query("select distinct date_format(hour, 'yyyy-MM-dd-HH') as hour from " ~ this ~ " order by hour").columns[0].values() %}
+  {% set literals = [] %}
+  {% for hour in hours %}{% do literals.append("timestamp '" ~ time_of(hour) ~ "'") %}{% endfor %}
+  {% do run_query('set trace.' ~ set ~ '_hours=' ~ (hours | join(','))) %}
+  {# No row has this hour. #}
+  {% do run_query('set trace.' ~ set ~ '_hours_as_literals=' ~ (literals | join(', ') or "timestamp '0001-01-01 00:00:00'")) %}
   {% endif %}
+{% endmacro %}
+
+{# The time of an hour as it is saved. #}
+{% macro time_of(hour) -%}
+  {{ return(hour[:10] ~ ' ' ~ hour[11:] ~ ':00:00') }}
+{%- endmacro %}
+
+{# Whether the hours of the set are saved in this kind of run. #}
+{% macro has_hours(set) %}
+  {# The model that saves the hours must be built before the model that reads them. #}
+  {% do working_table('int_' ~ set ~ '_hours') %}
+  {{ return(can_query() and replaces_some_rows()) }}
 {% endmacro %}
 
 {# A list: the hours of the set, as save_hours saved them. Empty where no query may be run. #}
 {% macro hours_of(set) %}
-  {# The model that saves the hours must be built before the model that reads them. #}
-  {% do working_table('int_' ~ set ~ '_hours') %}
-  {% if not can_query() or not replaces_some_rows() %}{{ return([]) }}{% endif %}
+  {% if not has_hours(set) %}{{ return([]) }}{% endif %}
   {% set hours = [] %}
   {% set saved = run_query('set trace.' ~ set ~ '_hours').rows[0][1] %}
   {% if saved == '<undefined>' %}
     {% do exceptions.raise_compiler_error(this.name ~ ' was built before int_' ~ set ~ '_hours: it does not depend on it') %}
   {% endif %}
-  {% for hour in saved.split(',') if hour %}
-    {% do hours.append(hour[:10] ~ ' ' ~ hour[11:] ~ ':00:00') %}
-  {% endfor %}
+  {% for hour in saved.split(',') if hour %}{% do hours.append(time_of(hour)) %}{% endfor %}
   {{ return(hours) }}
 {% endmacro %}
 

@@ -23,6 +23,8 @@ from spark_jobs.settings_error import SettingsError
 _JAVA_OPTIONS = "-XX:-DontCompileHugeMethods -XX:-ClipInlining -XX:+UseParallelGC"
 # After an OutOfMemoryError a driver may wait forever for a dead thread: it exits instead, and the next run repeats the work.
 _DRIVER_OPTIONS = f"{_JAVA_OPTIONS} -XX:+ExitOnOutOfMemoryError"
+# Linux's setting for pages of 2 MB: `always [madvise] never`, with the current choice in brackets.
+_HUGE_PAGES = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 # Hadoop's own class for local files starts a `chmod` process for each file and directory that it creates, which takes
 # longer than writing a small file. This one sets permissions by a system call.
 _LOCAL_FILES = {"spark.hadoop.fs.file.impl": "com.globalmentor.apache.hadoop.fs.BareLocalFileSystem"}
@@ -75,7 +77,9 @@ def submit_conf(settings: Settings) -> dict[str, str]:
         "spark.driver.memory": spark.driver_memory,
         "spark.jars": ",".join([*ours, *map(str, lineage)]),
         # Spark puts these before the extraJavaOptions, which belong to the user.
-        "spark.driver.defaultJavaOptions": f"{_DRIVER_OPTIONS} {class_archive.options()}".rstrip(),
+        "spark.driver.defaultJavaOptions": " ".join(
+            filter(None, [_DRIVER_OPTIONS, _huge_pages(), class_archive.options()])
+        ),
         "spark.executor.defaultJavaOptions": _JAVA_OPTIONS,
         "spark.scheduler.mode": "FAIR",  # extractions of several clusters and the merge run side by side
         "spark.scheduler.allocation.file": str(Path(__file__).with_name("fair_scheduler.xml")),
@@ -91,6 +95,17 @@ def submit_conf(settings: Settings) -> dict[str, str]:
     # spark-submit needs these jars before it reads `spark.jars`, so a class path of the user is added to them.
     conf[CLASS_PATH] = ":".join(filter(None, [":".join(ours), spark.conf.get(CLASS_PATH)]))
     return conf
+
+
+def _huge_pages() -> str:
+    """The JVM's option to request huge pages, where Linux gives them on request.
+
+    A plan is a tree of many small objects, all over the heap: with pages of 4 KB, the processor looks up more addresses.
+    """
+    try:
+        return "-XX:+UseTransparentHugePages" if "[madvise]" in _HUGE_PAGES.read_text() else ""
+    except OSError:
+        return ""
 
 
 def _of_cluster(settings: Settings) -> dict[str, str]:

@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from functools import lru_cache
+from functools import lru_cache, reduce
 from typing import Any
 
 from py4j.java_gateway import JavaObject
@@ -23,6 +23,7 @@ from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_rand
 from spark_jobs.lake.catalog import is_commit_conflict, retry_commit
 from spark_jobs.lake.offsets import EXTRACTED
 from spark_jobs.lake.tables import Table
+from spark_jobs.settings import CATALOG
 
 ATTEMPTS = 3
 _TIME_FORMAT = "%Y%m%d%H%M%S"
@@ -146,13 +147,24 @@ def load(spark: SparkSession, table: str) -> JavaObject:
 
     Branches are changed by it: a SQL statement takes several times as long.
     """
-    return _loader(spark._jvm).loadIcebergTable(spark._jsparkSession, table)
+    return _class(spark._jvm, "spark.Spark3Util").loadIcebergTable(spark._jsparkSession, table)
 
 
-@lru_cache(maxsize=1)
-def _loader(jvm: Any) -> Any:
-    """Iceberg's class that loads tables; it is looked up once, as Java searches all jars for each part of its name."""
-    return jvm.org.apache.iceberg.spark.Spark3Util
+def drop_table(spark: SparkSession, table: str) -> None:
+    """Drop a table of the lake, `<namespace>.<name>`, and delete its files.
+
+    `drop table … purge` does the same with a Spark job that lists the files, which takes longer than to write a small table.
+    """
+    jvm, dropped = spark._jvm, load(spark, f"{CATALOG}.{table}")
+    catalog = _class(jvm, "spark.Spark3Util").loadIcebergCatalog(spark._jsparkSession, CATALOG)
+    catalog.dropTable(_class(jvm, "catalog.TableIdentifier").parse(table), False)
+    _class(jvm, "CatalogUtil").dropTableData(dropped.io(), dropped.operations().current())
+
+
+@lru_cache(maxsize=8)
+def _class(jvm: Any, name: str) -> Any:
+    """A class of Iceberg, by its name below org.apache.iceberg; looked up once, as Java searches all jars for each part."""
+    return reduce(getattr, name.split("."), jvm.org.apache.iceberg)
 
 
 def append(rows: DataFrame, table: Table, branch_name: str, properties: dict[str, str]) -> None:

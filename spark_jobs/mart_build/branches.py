@@ -6,7 +6,6 @@ Spark writes the branches; pyiceberg reads the metadata, without a Spark query.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 from pyiceberg.catalog import Catalog
@@ -25,7 +24,6 @@ NAMESPACES = ("intermediate", "marts")
 WORKING_NAMESPACE = "changes"
 NAMESPACES_OF_REBUILD = ("changes_of_rebuild", "staging_of_rebuild")
 _WAP_BRANCH = "spark.wap.branch"
-_DROPPED_AT_ONCE = 4
 
 
 @contextmanager
@@ -104,13 +102,10 @@ def drop_relations(spark: SparkSession, catalog: Catalog, namespaces: Iterable[s
     for namespace in namespaces:
         if not catalog.namespace_exists(namespace):
             continue
-        views = [row.viewName for row in spark.sql(f"show views in {CATALOG}.{namespace}").collect()]
-        statements = [
-            f"drop table if exists {CATALOG}.{table} purge" for table in tables_in(catalog, namespace)
-        ]
-        statements += [f"drop view if exists {CATALOG}.{namespace}.{view}" for view in views]
-        with ThreadPoolExecutor(_DROPPED_AT_ONCE) as pool:
-            list(pool.map(spark.sql, statements))
+        for table in tables_in(catalog, namespace):
+            publish.drop_table(spark, table)
+        for row in spark.sql(f"show views in {CATALOG}.{namespace}").collect():
+            spark.sql(f"drop view if exists {CATALOG}.{namespace}.{row.viewName}")
 
 
 def drop_rebuild(spark: SparkSession, catalog: Catalog) -> None:

@@ -17,6 +17,9 @@ from spark_jobs.mart_build.inputs import Inputs
 from spark_jobs.process import interrupts, jvm
 from spark_jobs.settings import Limits
 
+# What a build leaves out: unit tests say nothing about the data.
+NOT_BUILT = ("unit_test",)
+
 
 @dataclass(frozen=True)
 class Node:
@@ -153,7 +156,7 @@ def build(
     If models have changed (`Inputs.rebuilt`), a second `dbt build` computes all rows of these, after the first one has computed
     what is new of all others.
     """
-    common = ("--exclude-resource-type", "unit_test")
+    common = tuple(option for kind in NOT_BUILT for option in ("--exclude-resource-type", kind))
     if not inputs.rebuilt:
         return dbt("build", inputs, state, project, *common, view_digests=view_digests)
     others = definitions(inputs.limits, state, project).unchanged(inputs.rebuilt)

@@ -23,40 +23,8 @@ existing_groups as (
     on known.cluster = facts.cluster and {{ is_current_as_of('known') }}
 ),
 
--- Their offsets are in the clients; a broker may have old ones.
-broadcasting as (
-  select distinct
-    consumers.cluster,
-    consumers.group_name
-  from {{ ref('stg_consumers') }} as consumers
-  inner join facts
-    on consumers.cluster = facts.cluster and {{ is_current_as_of('consumers') }}
-  where consumers.message_model = 'BROADCASTING'
-),
-
 committed as (
-  select
-    offsets.cluster,
-    offsets.broker,
-    offsets.group_name,
-    offsets.topic_name,
-    offsets.topic,
-    offsets.consumer_group,
-    offsets.valid_from,
-    map_from_entries(transform(offsets.queues, queue -> struct(queue.queue_id, queue.consumer_offset))) as offset_of_queue
-  from {{ ref('stg_group_offsets') }} as offsets
-  inner join facts
-    on offsets.cluster = facts.cluster and {{ is_current_as_of('offsets') }}
-  inner join expected
-    on
-      offsets.cluster = expected.cluster
-      and offsets.topic = expected.topic
-      and offsets.consumer_group = expected.consumer_group
-  inner join existing_groups
-    on offsets.cluster = existing_groups.cluster and offsets.group_name = existing_groups.group_name
-  left join broadcasting
-    on offsets.cluster = broadcasting.cluster and offsets.group_name = broadcasting.group_name
-  where broadcasting.cluster is null
+  select * from {{ ref('int_committed_offsets') }}
 ),
 
 -- The ends of the queues at the collections that saw them change.
@@ -308,11 +276,11 @@ deleted as (
       last_committed.cluster = observations.cluster
       and last_committed.broker = observations.broker
       and last_committed.deleted_at = observations.observed_at
-  left anti join progress
+  left anti join committed
     on
-      last_committed.cluster = progress.cluster
-      and last_committed.topic = progress.topic
-      and last_committed.consumer_group = progress.consumer_group
+      last_committed.cluster = committed.cluster
+      and last_committed.topic = committed.topic
+      and last_committed.consumer_group = committed.consumer_group
   group by last_committed.cluster, last_committed.topic, last_committed.consumer_group
 ),
 

@@ -222,16 +222,12 @@ answered as (
 
 -- Of the messages of the group and topic that all clients that trace passed without a trace: when the first was passed at the
 -- latest, and when the last was passed at the earliest.
-dropped as (
+compared as (
   select
-    cluster,
-    topic,
-    consumer_group,
-    min(passed_by) as first_passed_by,
-    max(traced_from) as last_passed_from
+    *,
+    min(case when is_dropped then passed_by end) over (partition by cluster, topic, consumer_group) as first_passed_by,
+    max(case when is_dropped then traced_from end) over (partition by cluster, topic, consumer_group) as last_passed_from
   from answered
-  where is_dropped
-  group by cluster, topic, consumer_group
 )
 
 select
@@ -251,18 +247,13 @@ select
   answers.is_dropped
   and (
     coalesce(
-      answers.traced_from > dropped.first_passed_by + {{ limit('grace') }}
-      or dropped.last_passed_from > answers.passed_by + {{ limit('grace') }},
+      answers.traced_from > answers.first_passed_by + {{ limit('grace') }}
+      or answers.last_passed_from > answers.passed_by + {{ limit('grace') }},
       false
     )
     {% if var('kept_from') %}or published.msg_id is not null{% endif %}
   ) as is_dropped_repeatedly
-from answered as answers
-left join dropped
-  on
-    answers.cluster = dropped.cluster
-    and answers.topic = dropped.topic
-    and answers.consumer_group = dropped.consumer_group
+from compared as answers
 {% if var('kept_from') %}
   -- Retention may have dropped the answers of the other messages.
   left join {{ published('int_message_checks') }} as published
