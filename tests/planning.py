@@ -10,12 +10,14 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_jobs.lake import planning
+from spark_jobs.mart_build import dbt
 from spark_jobs.settings import Settings
 
 # Most tests run hundreds of statements over a few rows each: planning again takes longer than the rows, too.
 QUICK = planning.FEW | {
     # Queries of a second do not pay back the optimising compiler, or collectors that have threads of their own.
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:-UseParallelGC -XX:+UseSerialGC",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m"
+    " -XX:-UseParallelGC -XX:+UseSerialGC -Xmn800m",
     # Nobody looks at Spark's pages, for which it keeps a thousand plans, each written as text.
     "spark.sql.ui.explainMode": "simple",
     "spark.sql.ui.retainedExecutions": "10",
@@ -40,6 +42,17 @@ def as_the_jobs(spark: SparkSession) -> Iterator[None]:
     finally:
         for key, value in planning.FEW.items():
             spark.conf.set(key, value)
+
+
+@contextmanager
+def without_data_tests() -> Iterator[None]:
+    """Within the block, builds in this process run no data tests, which take a third of the time.
+
+    Builds over more rows run them: those of tests/dbt, tests/incremental, tests/e2e and tests/up.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(dbt, "NOT_BUILT", (*dbt.NOT_BUILT, "test"))
+        yield
 
 
 def run_jobs_on(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:

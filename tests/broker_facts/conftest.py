@@ -19,6 +19,7 @@ from tests import lakes
 from tests.client_process import ClientProcess
 from tests.faults.client.old_broker import broker_4_9
 from tests.java_process import java_process
+from tests.planning import without_data_tests
 from tests.rocketmq.conftest import BUSY_MACHINE
 from tests.rocketmq.test_access import ACL_CONF
 from tests.soak import IS_SOAK
@@ -45,6 +46,12 @@ accounts:
   defaultTopicPerm: DENY
   defaultGroupPerm: DENY
 """
+
+
+@pytest.fixture(scope="package", autouse=True)
+def no_data_tests() -> Iterator[None]:
+    with without_data_tests():
+        yield
 
 
 @pytest.fixture(scope="package")

@@ -13,6 +13,7 @@ from pyiceberg.catalog import Catalog
 
 from tests.dbt.events import Events
 from tests.incremental.builds import build
+from tests.planning import without_data_tests
 
 FACTS = ("fct_sends", "fct_consume_attempts", "fct_deliveries", "fct_messages")
 INDEX = "intermediate.int_message_hours"
@@ -56,7 +57,8 @@ def files(empty_lake, catalog, settings, state) -> tuple[Files, Files]:
     for number in range(100):
         consumed(number, number * 10 - OLD_DAYS * DAY * (number % 2), first)
     first.write(empty_lake, HOUR)
-    build(empty_lake, catalog, settings, state)
+    with without_data_tests():
+        build(empty_lake, catalog, settings, state)
     start = _files(catalog)
 
     second = Events()
@@ -69,7 +71,8 @@ def files(empty_lake, catalog, settings, state) -> tuple[Files, Files]:
     middle = _files(catalog)
 
     Events().write(empty_lake, HOUR + LATER, 2)
-    build(empty_lake, catalog, settings, state)
+    with without_data_tests():
+        build(empty_lake, catalog, settings, state)
     end = _files(catalog)
     return Files(start[0], middle[0], start[1], middle[1]), Files(middle[0], end[0], middle[1], end[1])
 

@@ -43,6 +43,7 @@ from tests.incremental.offset_histories import (
 )
 from tests.incremental.subscription_histories import SUBSCRIBED, subscription_histories
 from tests.incremental.transaction_histories import transaction_histories
+from tests.planning import without_data_tests
 from tests.soak import IS_SOAK
 
 BATCHES = 3 if IS_SOAK else 2
@@ -430,7 +431,8 @@ def idle(built, empty_lake, catalog, settings, state) -> list[Idle]:
     """
 
     def again() -> None:
-        build(empty_lake, catalog, settings, state, kept_from=KEPT_FROM)
+        with without_data_tests():
+            build(empty_lake, catalog, settings, state, kept_from=KEPT_FROM)
 
     # 14: the hour is not judged yet. 20: it is. 70: and the next one not yet.
     return list(builds(catalog, settings, [14, 20, 70] if IS_SOAK else [14], again))
