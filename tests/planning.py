@@ -15,9 +15,10 @@ from spark_jobs.settings import Settings
 
 # Most tests run hundreds of statements over a few rows each: planning again takes longer than the rows, too.
 QUICK = planning.FEW | {
-    # Queries of a second do not pay back the optimising compiler, or collectors that have threads of their own.
+    # Queries of a second do not pay back the optimising compiler, or collectors that have threads of their own; most of what
+    # they allocate is garbage before a large young generation is full.
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m"
-    " -XX:-UseParallelGC -XX:+UseSerialGC -Xmn800m",
+    " -XX:-UseParallelGC -XX:+UseSerialGC -XX:NewRatio=1",
     # Nobody looks at Spark's pages, for which it keeps a thousand plans, each written as text.
     "spark.sql.ui.explainMode": "simple",
     "spark.sql.ui.retainedExecutions": "10",
