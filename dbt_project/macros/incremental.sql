@@ -114,8 +114,8 @@ where due.next_review_at is not null and due.next_review_at <= watermarks.waterm
   {%- else %}true{% endif %}
 {%- endmacro %}
 
-{# A condition on `hour`: the run writes the rows of this hour. Spark substitutes what save_hours has saved: each model and data test
-   has this condition, and a query for its hours would take longer than many of them. #}
+{# A condition on `hour`: the run writes the rows of this hour. Spark substitutes what save_hours has saved: each data test of
+   such a table has this condition, too, and needs no query for the hours. #}
 {% macro hour_is_in(set) -%}
   {%- if is_refresh_after_retention() -%}
   ({{ is_retained('hour') }}{% for hour in hours_of('late') %} or hour = timestamp '{{ hour }}'{% endfor %})

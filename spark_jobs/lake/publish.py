@@ -153,7 +153,7 @@ def load(spark: SparkSession, table: str) -> JavaObject:
 def drop_table(spark: SparkSession, table: str) -> None:
     """Drop a table of the lake, `<namespace>.<name>`, and delete its files.
 
-    `drop table … purge` does the same with a Spark job that lists the files, which takes longer than to write a small table.
+    `drop table … purge` does the same with a Spark job for each table, which lists its files.
     """
     jvm, dropped = spark._jvm, load(spark, f"{CATALOG}.{table}")
     catalog = _class(jvm, "spark.Spark3Util").loadIcebergCatalog(spark._jsparkSession, CATALOG)
