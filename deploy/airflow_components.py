@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_fixed
 
 from deploy.secret_file import secret
 from deploy.supervisor import Component
@@ -65,8 +66,21 @@ class Airflow:
             asked.raise_for_status()
 
     def call(self, method: str, path: str, **arguments: Any) -> Any:
-        """Send a request; return the decoded JSON of the response."""
-        return self.client.request(method, path, **arguments).raise_for_status().json()
+        """Send a request; return the decoded JSON of the response.
+
+        Airflow answers with an error of the server (5xx) if its database is locked. A request that may be repeated is.
+        """
+        retrying = Retrying(
+            retry=retry_if_exception(_is_server_error),
+            stop=stop_after_attempt(1 if method == "POST" else 3),
+            wait=wait_fixed(1),
+            reraise=True,
+        )
+        return retrying(lambda: self.client.request(method, path, **arguments).raise_for_status().json())
+
+
+def _is_server_error(error: BaseException) -> bool:
+    return isinstance(error, httpx.HTTPStatusError) and error.response.is_server_error
 
 
 class Heartbeats:

@@ -177,13 +177,14 @@ alerts, and the resolutions of alerts that it accepted.
 - **The watchdog** (`trace_watchdog`, `make watchdog`) runs every `interval_seconds` (300). It checks the lake first and
   notifies, then it queries the brokers; each step has a time limit. What it cannot write to the lake (the alert
   `watchdog`) is in a file below `$TRACE_HOME/watchdog`, with a copy of the open alerts, which it sends to Alertmanager
-  while the lake is unavailable. After a run without errors it requests `heartbeat_url`.
+  while the lake is unavailable. If nothing went wrong, it requests `heartbeat_url`.
 - **The supervisor** (`make up`) watches the watchdog and Airflow's components. It needs neither Airflow, the lake nor
   Spark, and keeps its alerts (`airflow_component`, `watchdog_silent`) in memory and in `$TRACE_HOME/supervisor`. If no
   job has sent the open alerts to Alertmanager for one and a half intervals, the supervisor sends the copy, so no alert
   is resolved because its watcher died. If the watchdog cannot run, the supervisor checks `disk_space`, too.
 - **The heartbeat.** Nothing on the machine notices that the machine is off. Set `heartbeat_url` to an external dead
-  man's switch; `make up` warns if it is not set.
+  man's switch; `make up` warns if it is not set. If it does not accept two heartbeats in a row, the alert
+  `watchdog` opens.
 - **Tasks.** `plugins/notifier.py` opens the alert `task_failed` of a task that failed after its retries, and resolves
   it when the task succeeds or the DAG no longer has it. A task that was killed may not do this; then `ingest_silent` or
   `marts_silent` fails.

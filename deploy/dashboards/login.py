@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 if TYPE_CHECKING:  # not among the packages of a deployment
     from playwright.sync_api import Page
@@ -21,7 +22,11 @@ def log_in(page: Page, user: str, password: str) -> None:
     """
     submit(page, user, password)
     # A busy machine takes long to load the dashboard; the address is enough.
-    page.wait_for_url("**/superset/dashboard/trace-overview/", wait_until="commit", timeout=120_000)
+    page.wait_for_url(
+        lambda url: urlsplit(url).path == "/superset/dashboard/trace-overview/",
+        wait_until="commit",
+        timeout=120_000,
+    )
 
 
 def submit(page: Page, user: str, password: str) -> None:
@@ -35,7 +40,8 @@ def submit(page: Page, user: str, password: str) -> None:
     """
     from playwright.sync_api import TimeoutError
 
-    page.goto("/login/")
+    # A late response to a request of the page would set the cookie of a session without user again.
+    page.goto("/login/", wait_until="networkidle")
     for attempt in range(ATTEMPTS):
         page.locator("#username").fill(user)
         page.locator("#password").fill(password)
