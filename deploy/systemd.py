@@ -18,7 +18,7 @@ from pathlib import Path
 from rich.console import Console
 
 from deploy.up import DOWN_SECONDS, State
-from spark_jobs.settings import PROJECT, Settings, load_settings
+from spark_jobs.settings import NO_CLUSTER, PROJECT, Settings, load_settings
 
 NAME = "rocketmq-trace-warehouse.service"
 SYSTEM_FOLDER = Path("/etc/systemd/system")
@@ -109,7 +109,7 @@ def main(argv: list[str] | None = None) -> int:
         parser.error(f"there is no user {args.user}")
     settings = load_settings()
     if not settings.clusters:
-        parser.error("no cluster is configured: name a settings file in TRACE_SETTINGS")
+        parser.error(NO_CLUSTER)
     folder = args.folder or (SYSTEM_FOLDER if args.system else _user_folder())
     text = unit(settings, args.port, args.dashboards_port if args.dashboards else None, args.user)
     file = folder / NAME

@@ -34,7 +34,7 @@ from spark_jobs.driver.client import Client
 from spark_jobs.process.file_lock import Holder
 from spark_jobs.process.home import keep_private
 from spark_jobs.process.text_file import replace_text
-from spark_jobs.settings import Settings, load_settings
+from spark_jobs.settings import NO_CLUSTER, Settings, load_settings
 
 UP = "make up"
 DASHBOARDS = "dashboards"
@@ -172,7 +172,7 @@ def up(settings: Settings, port: int, dashboards: int | None) -> int:
         _say(home_lock.in_use(user, settings.home))
         return 1
     if not settings.clusters:
-        _say("no cluster is configured: name a settings file in TRACE_SETTINGS (README, Your own cluster)")
+        _say(f"{NO_CLUSTER} (README, Your own cluster)")
         return 2
     home_lock.end_left_over(settings.home, _say)
     for line in sink.missing(settings.alerts):

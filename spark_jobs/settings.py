@@ -40,6 +40,7 @@ PROJECT = Path(__file__).resolve().parent.parent
 DEFAULT_TRACE_TOPIC = "RMQ_SYS_TRACE_TOPIC"
 CATALOG = "lake"  # name of the Iceberg catalog
 TRACE_URL_NAMES = ("cluster", "topic", "msg_id", "key", "published_ms")  # placeholders of lookup.trace_url
+NO_CLUSTER = "no cluster is configured: name a settings file in TRACE_SETTINGS"
 
 
 class ClusterTls(Section):
@@ -635,7 +636,7 @@ class Settings(BaseSettings):
             SettingsError: there is none.
         """
         if not self.clusters:
-            raise SettingsError("no cluster is configured: name a settings file in TRACE_SETTINGS")
+            raise SettingsError(NO_CLUSTER)
         return self.clusters
 
     def cluster(self, name: str) -> Cluster:

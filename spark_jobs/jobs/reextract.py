@@ -122,11 +122,9 @@ def main(argv: list[str] | None = None) -> int:
     settings = Settings()
     name = request.queue.cluster if request.queue else args.cluster
     try:
-        clusters = [settings.cluster(name)] if name else settings.clusters
+        clusters = [settings.cluster(name)] if name else settings.some_clusters
     except ValueError as error:
         parser.error(str(error))
-    if not clusters:
-        parser.error("no cluster is configured: name a settings file in TRACE_SETTINGS")
     spark = session("reextract", settings)
     tables.ensure(spark)
     failed = False
