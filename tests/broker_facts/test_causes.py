@@ -312,7 +312,7 @@ def test_each_message_without_a_trace_has_its_cause_and_evidence(judged: Judged)
     assert judged.causes(ASKED) == {case: {verdict} for case, verdict in expected.items()}
 
 
-def test_orphans_are_the_losses_and_what_cannot_be_told_from_one(judged: Judged):
+def test_orphans_are_the_losses_and_what_cannot_be_distinguished_from_them(judged: Judged):
     assert judged.orphans(ASKED) == LOST.keys() | DOUBTFUL.keys()
 
 

@@ -47,7 +47,7 @@ def wide_gap(marts):
     marts.sql(f"delete from {tables.INGEST_GAPS.full_name} where run_id = '{WIDE}'")
 
 
-def test_a_context_that_changes_makes_none_of_them_anew(marts, catalog, settings, inputs, state, wide_gap):
+def test_a_changed_context_rewrites_no_kept_row(marts, catalog, settings, inputs, state, wide_gap):
     unconsumed = {
         row.msg_id: row.hour
         for row in marts.table("lake.marts.orphaned_messages").where("cluster = 'test'").collect()

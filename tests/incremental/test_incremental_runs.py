@@ -112,7 +112,7 @@ def contents(catalog) -> dict[str, list[str]]:
     return {table: lakes.rows(catalog, table) for table in branches.audited_tables(catalog)}
 
 
-def decoded_anew(histories: dict[str, History], change_seq: int) -> list[dict[str, Any]]:
+def replayed(histories: dict[str, History], change_seq: int) -> list[dict[str, Any]]:
     """Replay a fifth of the trace messages of earlier batches, in the histories; returns the records that are no more.
 
     One record is gone, is Invalid, is of another message, or there is one more.
@@ -184,7 +184,7 @@ def built(empty_lake, catalog, settings, state) -> Built:
     for number, story in enumerate(dealt(whole_day().rows, SEED), start=1):
         facts.save(catalog, histories, number - 1, complete_to)
         if number == BATCHES:
-            replace_records(spark, decoded_anew(of_hypothesis, number))
+            replace_records(spark, replayed(of_hypothesis, number))
         rows = [row | {"change_seq": number} for row in story]
         rows += [
             row | {"cluster": cluster}

@@ -249,7 +249,7 @@ OF_THE_GROUP = {"a/orders", "a/mail/orders"}
         (Kind.MSG_ID, "orders", set()),
     ],
 )
-def test_books_of_checks_lose_a_group_of_the_cluster_and_nothing_else(filled, settings, kind, text, gone):
+def test_tables_of_checks_lose_a_group_of_the_cluster_and_nothing_else(filled, settings, kind, text, gone):
     common = {"class": "messaging", "severity": "critical", "owner": "prod", "table": "marts.duplicates"}
     results = [common | {"entity": e, "detail": "20 of 100 deliveries have duplicates"} for e in ENTITIES]
     alerts = [
@@ -273,7 +273,7 @@ def test_books_of_checks_lose_a_group_of_the_cluster_and_nothing_else(filled, se
         (Kind.KEY, "orders", set()),
     ],
 )
-def test_the_book_of_replaced_records_loses_what_has_it_in_its_column(filled, settings, kind, text, gone):
+def test_replaced_records_lose_what_has_it_in_its_column(filled, settings, kind, text, gone):
     """Each row's `request_id` says whose and what it is; the topic `orders` is none of it."""
     rows = [
         {"cluster": cluster, "topic": "orders", "request_id": f"{cluster} {what}", **columns}

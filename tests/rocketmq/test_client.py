@@ -100,7 +100,7 @@ def test_one_pull_gives_the_bounds_too(client: Client):
     assert client.pull(queue(client, LONG_TOPIC), LONG_COUNT).messages == []
 
 
-def test_empty_range_asks_nobody(client: Client):
+def test_an_empty_range_sends_no_request(client: Client):
     assert list(client.read(replace(queue(client, "three"), addresses=()), 5, 5)) == []
 
 

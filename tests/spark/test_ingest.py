@@ -169,7 +169,7 @@ def test_a_merge_that_runs_twice_doubles_nothing(lake, settings):
     assert len(places(lake)) == len(set(places(lake))) == 40
 
 
-def test_books_are_rebuilt_from_rows_and_gaps(lake, settings):
+def test_committed_offsets_are_rebuilt_from_rows_and_gaps(lake, settings):
     """Where no live snapshot carries positions, the data does."""
     publish_rows = messages(lake, 0, 20)
     publish_rows.writeTo("lake.raw.trace_messages").append()

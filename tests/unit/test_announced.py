@@ -86,7 +86,7 @@ def test_it_does_not_fire_while_a_run_works(steps, count):
     ]
 
 
-def test_a_queue_that_was_made_anew_is_announced_again_and_a_slave_that_lags_is_not():
+def test_a_recreated_queue_is_announced_again_and_a_slave_that_lags_is_not():
     announced = Announced({"a/0": range(0, 9)}, frozenset({"a/0"}), 1000.0)
     shorter = {"a/0": range(0, 3)}
     assert announced.fresh(shorter, 1001.0, HOLD) == shorter

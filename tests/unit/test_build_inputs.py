@@ -48,7 +48,7 @@ def test_a_build_takes_up_what_came_after_the_last_one():
     ],
     ids=["nothing is published", "a watermark went back", "a cluster went away", "nobody knows which models"],
 )
-def test_what_no_record_touches_is_judged_anew_in_a_full_refresh(published):
+def test_a_full_refresh_evaluates_rows_that_no_record_touches(published):
     assert Inputs.of(EVENTS, Limits(), published, MODELS) == FULL
 
 

@@ -33,7 +33,7 @@ def test_superset_answers_while_it_waits_and_is_not_stopped_while_it_creates_its
     assert service.answers(settings, port) is False
 
 
-def test_it_binds_loopback_unless_it_is_told_otherwise_as_in_a_container(tmp_path: Path):
+def test_it_binds_loopback_unless_configured_otherwise_as_in_a_container(tmp_path: Path):
     superset = service.Superset(Settings(home=tmp_path))
     assert "127.0.0.1:8088" in superset.command(8088)
     assert "0.0.0.0:8088" in superset.command(8088, "0.0.0.0")
