@@ -19,6 +19,7 @@ from spark_jobs.lake.catalog import lake
 from spark_jobs.settings import Settings
 
 MB = 1024**2
+ROTATED = "rotated logs, MB"  # of components and dbt
 
 
 def measures(settings: Settings) -> dict[str, float]:
@@ -66,11 +67,13 @@ def _of_table(catalog: Catalog, name: Identifier) -> dict[str, int]:
 
 def _of_files(home: Path) -> dict[str, float]:
     warehouse = list(_files(home / "warehouse"))
+    logs, tasks = [path for path in _files(home) if ".log" in path.name], home / "airflow" / "logs"
     return {
         "metadata files": sum(path.suffix in (".json", ".avro") for path in warehouse),
         "metadata, MB": _size(path for path in warehouse if path.suffix in (".json", ".avro")) / MB,
         "serving files": sum(1 for _ in _files(home / "serving")),
-        "logs, MB": _size(path for path in _files(home) if ".log" in path.name) / MB,
+        "logs of tasks, MB": _size(path for path in logs if tasks in path.parents) / MB,
+        ROTATED: _size(path for path in logs if tasks not in path.parents) / MB,
         "other files": sum(
             1 for path in _files(home) if ".log" not in path.name and home / "warehouse" not in path.parents
         ),
