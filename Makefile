@@ -142,7 +142,7 @@ up: setup $(if $(DASHBOARDS_GIVEN),.venv-dashboards/installed) ## start Airflow 
 	@$(RUN) deploy.up up --port="$$PORT" $${DASHBOARDS:+--dashboards} --dashboards-port="$$DASHBOARDS_PORT"
 down: need-venv ## stop what `make up` started
 	@$(RUN) deploy.up down
-status: need-venv ## show the components that `make up` started, and open alerts; exit code 0: all healthy, 1: something is not, 3: not running
+status: need-venv ## show the components that `make up` started, and open alerts; exit code 0: all healthy
 	@$(RUN) deploy.up status
 need-venv:
 	@[ -x .venv/bin/python ] || { \
@@ -243,6 +243,10 @@ dictionary: setup ## generate docs/data_dictionary.md from the tables and models
 checks: setup ## generate docs/checks.md from the checks and their settings
 	@$(RUN) docs.checks
 
+.PHONY: settings
+settings: setup ## generate docs/settings.md from the settings
+	@$(RUN) docs.settings
+
 .PHONY: metrics
 metrics: setup ## generate docs/metrics.md from the metrics for Prometheus and their settings
 	@$(RUN) docs.metrics
@@ -292,7 +296,7 @@ backup: setup ## back up the lake and the state of TRACE_HOME while jobs run; TO
 	@$(RUN) spark_jobs.jobs.backup --to="$$TO" $${KEEP:+--keep="$$KEEP"}
 
 .PHONY: restore
-restore: setup ## restore a back-up into a TRACE_HOME without a lake; FROM=folder [AT=2026-11-26]
+restore: setup ## restore a backup into a TRACE_HOME without a lake; FROM=folder [AT=2026-11-26]
 	@[ -n "$$FROM" ] || { echo "FROM is missing: make restore FROM=/mnt/backups" >&2; exit 2; }
 	@$(RUN) spark_jobs.jobs.restore --from="$$FROM" $${AT:+--at="$$AT"}
 

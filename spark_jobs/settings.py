@@ -55,9 +55,13 @@ class ClusterTls(Section):
 class Cluster(Section):
     """One RocketMQ cluster and the trace topics to read from it."""
 
-    name: str = Field(pattern=r"^[A-Za-z0-9_.-]+$")
+    name: str = Field(
+        pattern=r"^[A-Za-z0-9_.-]+$", description="column `cluster` of all tables; never change it"
+    )
     namesrv: list[str] = Field(min_length=1, description="nameservers, each host:port")
-    trace_topics: list[str] = Field(default=[DEFAULT_TRACE_TOPIC], min_length=1)
+    trace_topics: list[str] = Field(
+        default=[DEFAULT_TRACE_TOPIC], min_length=1, description="topics that its clients write traces to"
+    )
     namespace: str | None = Field(
         default=None, description="of the instance that the topics belong to; system topics have none"
     )
@@ -71,7 +75,7 @@ class Cluster(Section):
         description="Airflow connection that the DAGs fill those variables from: login is the access key, "
         "password the secret key, the extra `security_token` the token",
     )
-    tls: ClusterTls | None = Field(default=None, description="unset: plain TCP")
+    tls: ClusterTls | None = Field(default=None, description="section below; unset: plain TCP")
     consumer_group: str | None = Field(
         default=None, description="group that pulls name; unset: TOOLS_CONSUMER, which every broker has"
     )
@@ -126,9 +130,17 @@ class Extract(Section):
         description="a queue read to its end is complete up to the planning time less this; "
         "covers clock differences between the brokers and this machine",
     )
-    max_offsets_per_run: int = Field(default=5_000_000, ge=1)
-    max_offsets_per_partition: int = Field(default=50_000, ge=1)
-    max_inflated_bytes: int = Field(default=32 * 1024 * 1024, ge=1)
+    max_offsets_per_run: int = Field(
+        default=5_000_000, ge=1, description="trace messages that one run reads of a cluster at most"
+    )
+    max_offsets_per_partition: int = Field(
+        default=50_000, ge=1, description="trace messages that one Spark task reads at most"
+    )
+    max_inflated_bytes: int = Field(
+        default=32 * 1024 * 1024,
+        ge=1,
+        description="a compressed body that is larger than this when inflated is kept as invalid",
+    )
     wait_seconds: float = Field(
         default=30,
         ge=0,
@@ -183,11 +195,29 @@ class Lineage(Section):
 class Limits(Section):
     """The limits that the models' definitions name (docs/definitions.md)."""
 
-    grace_seconds: int = Field(default=15 * 60, ge=0)
-    consume_timeout_seconds: int = Field(default=15 * 60, ge=0)
-    retry_horizon_seconds: int = Field(default=5 * 3600, ge=0)
-    max_delay_seconds: int = Field(default=2 * 3600, ge=0)
-    expected_group_lookback_days: int = Field(default=7, ge=1)
+    grace_seconds: int = Field(
+        default=15 * 60, ge=0, description="how long records may be late before something is decided"
+    )
+    consume_timeout_seconds: int = Field(
+        default=15 * 60,
+        ge=0,
+        description="consumeTimeout of the consumers: an attempt without an end is `not_returned` after it and the grace",
+    )
+    retry_horizon_seconds: int = Field(
+        default=5 * 3600,
+        ge=0,
+        description="a message may be retried for so long after its publication; a delayed one also for `max_delay_seconds`",
+    )
+    max_delay_seconds: int = Field(
+        default=2 * 3600,
+        ge=0,
+        description="longest delay of a delayed message, and longest pause between two retries",
+    )
+    expected_group_lookback_days: int = Field(
+        default=7,
+        ge=1,
+        description="a group that consumed from a topic is expected to consume its messages for so long",
+    )
     backlog_seconds: int = Field(
         default=24 * 3600, ge=0, description="a message that a group has not reached is no orphan for so long"
     )
@@ -196,9 +226,13 @@ class Limits(Section):
         ge=0,
         description="recorded offsets are behind by at most this; not less than broker_facts.offsets_minutes",
     )
-    max_retry_times: int = Field(default=16, ge=0)
-    event_time_past_days: int = Field(default=7, ge=0)
-    event_time_ahead_seconds: int = Field(default=10 * 60, ge=0)
+    max_retry_times: int = Field(default=16, ge=0, description="maxReconsumeTimes of the consumers")
+    event_time_past_days: int = Field(
+        default=7, ge=0, description="a client's time that is longer before the store time is suspect"
+    )
+    event_time_ahead_seconds: int = Field(
+        default=10 * 60, ge=0, description="a client's time that is longer after the store time is suspect"
+    )
 
 
 Severity = Literal["critical", "warning", "info"]
@@ -225,17 +259,29 @@ class Checks(Section):
     unknown_writers: float = Field(
         default=0.01, description="share of the trace messages from hosts without a known client"
     )
-    freshness_raw_minutes: float = 30
-    freshness_events_minutes: float = 30
-    freshness_marts_minutes: float = 60
-    ingest_silent_minutes: float = 20
-    marts_silent_minutes: float = 45
-    lag_messages: float = 1_000_000
-    retention_headroom_hours: float = 24
+    freshness_raw_minutes: float = Field(
+        default=30, description="a queue is complete in raw up to a time so long ago"
+    )
+    freshness_events_minutes: float = Field(default=30, description="the same in events")
+    freshness_marts_minutes: float = Field(default=60, description="the same in the published marts")
+    ingest_silent_minutes: float = Field(default=20, description="no extraction has published for so long")
+    marts_silent_minutes: float = Field(
+        default=45, description="marts are due and none were published for so long"
+    )
+    lag_messages: float = Field(default=1_000_000, description="unread trace messages of a queue")
+    retention_headroom_hours: float = Field(
+        default=24, description="the broker deletes the oldest unread message in less than this"
+    )
     completeness: float = Field(default=0.9, description="share of the consumer records that arrived")
-    clock_skew_ms: float = 30_000
+    clock_skew_ms: float = Field(
+        default=30_000, description="how far a client's clock may be ahead, or its latencies below zero"
+    )
     duplicate_rate: float = Field(default=0.05, description="share of deliveries with a duplicate attempt")
-    group_silent_minutes: float = Field(default=60, gt=0)
+    group_silent_minutes: float = Field(
+        default=60,
+        gt=0,
+        description="a group has attempted nothing for so long although its topics had messages",
+    )
     orphan_rate: float = Field(
         default=0.01, description="share of the judged messages that are orphans without proof"
     )
@@ -335,8 +381,8 @@ class Cleanup(Section):
 class MaintenanceWindow(Section):
     """A time in which alerts that open are held back; what still stands at its end goes out then."""
 
-    start: AwareDatetime
-    end: AwareDatetime
+    start: AwareDatetime = Field(description="with its offset from UTC, such as 2026-11-24T22:00:00Z")
+    end: AwareDatetime = Field(description="after it, what is still open is sent")
     match: str = Field(default="*", description="pattern (*, ?) of the identities that are held back")
 
 
@@ -379,7 +425,10 @@ class Alerts(Section):
         default="data-platform",
         description="owner of results, and of alerts on what the seed `owners` does not name",
     )
-    maintenance: list[MaintenanceWindow] = []
+    maintenance: list[MaintenanceWindow] = Field(
+        default=[],
+        description="maintenance windows, section below; `make maintenance-window` adds one without a change here",
+    )
 
     def reach(self, route: str) -> bool:
         """Whether alerts of the route are sent to anyone."""
@@ -460,7 +509,7 @@ class TablePolicy(Section):
     pool: Literal["lake_publish", "lake_marts"] = Field(
         default="lake_publish", description="Airflow pool of those who write them: maintenance takes its slot"
     )
-    target_file_mb: int = Field(default=128, ge=1)
+    target_file_mb: int = Field(default=128, ge=1, description="size of the files that compaction writes")
     compact_files: int | None = Field(
         default=5,
         ge=2,
@@ -478,7 +527,7 @@ class TablePolicy(Section):
         "longer than any job may run",
     )
     retention_days: int | None = Field(default=None, ge=1, description="drop older rows; unset: keep all")
-    retention_column: str = "store_time"
+    retention_column: str = Field(default="store_time", description="the age of a row is that of this column")
 
 
 _ADDED_TO = TablePolicy(tables="intermediate.int_message_hours", pool="lake_marts", keep_snapshots=3)
@@ -532,7 +581,9 @@ class Settings(BaseSettings):
     )
 
     home: Path = Field(default=Path("var"), description="all state of an embedded run")
-    environment: str = "local"
+    environment: str = Field(
+        default="local", description="name of this installation, in its alerts and its OpenLineage events"
+    )
     clusters: list[Cluster] = []
     catalog: Catalog = Catalog()
     warehouse: Warehouse = Warehouse()

@@ -117,7 +117,7 @@ class Warehouse(Section):
         description="true: the folder is a mount, at the same path on the driver and on all executors",
     )
     endpoint: str | None = Field(default=None, description="http(s)://… of the store; unset: AWS")
-    region: str = "us-east-1"
+    region: str = Field(default="us-east-1", description="of the bucket")
     path_style: bool = Field(
         default=False, description="address the bucket in the path, as most stores other than AWS require"
     )
@@ -165,7 +165,7 @@ class Spark(Section):
     """The Spark application of each job."""
 
     master: str = Field(default="local[2]", description="local[N], spark://host:port, yarn or k8s://…")
-    driver_memory: str = "2g"
+    driver_memory: str = Field(default="2g", description="heap of the driver, spark.driver.memory")
     driver_host: str | None = Field(
         default=None,
         description="address of this machine that the executors connect to; unset: Spark's choice, the machine's name",

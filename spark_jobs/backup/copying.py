@@ -32,13 +32,13 @@ def copy(source: Path, target: Path, rows: int | None = None) -> Content:
 
 
 def store(source: Path, root: Path, rows: int | None, before: Content | None) -> Content:
-    """Have the content of a file in a folder of back-ups, verified. One that an earlier back-up has is only read.
+    """Have the content of a file in a folder of backups, verified. One that an earlier backup has is only read.
 
     Args:
         source: a file that does not change.
-        root: the folder of back-ups.
+        root: the folder of backups.
         rows: those of a data file.
-        before: the content in an earlier back-up.
+        before: the content in an earlier backup.
 
     Raises:
         FileNotFoundError: the source has been deleted.
@@ -50,7 +50,7 @@ def store(source: Path, root: Path, rows: int | None, before: Content | None) ->
             verify(stored(root, before), before)
             return before
         except BackupError as error:
-            log.warning("%s. It is copied again, which repairs the earlier back-ups", error)
+            log.warning("%s. It is copied again, which repairs the earlier backups", error)
     scratch = root / FILES / ".new"
     content = _write(source, scratch, rows)
     target = stored(root, content)
@@ -107,7 +107,7 @@ def verify(path: Path, expected: Content) -> None:
     try:
         found = content_of(path, expected.rows)
     except OSError as error:
-        raise BackupError(f"{path} cannot be read ({error.strerror}): the back-up is damaged") from None
+        raise BackupError(f"{path} cannot be read ({error.strerror}): the backup is damaged") from None
     if found != expected:
         raise BackupError(
             f"{path} is damaged: it has {found.size} bytes with SHA-256 {found.sha256}, not {expected.size} with "

@@ -1,6 +1,6 @@
-"""The erasures since a back-up: each is recorded beside the back-ups of its lake before it begins.
+"""The erasures since a backup: each is recorded beside the backups of its lake before it begins.
 
-`backups.json` below `TRACE_HOME` lists the folders of back-ups. A line of `erasures.jsonl` in each of them is a rule as
+`backups.json` below `TRACE_HOME` lists the folders of backups. A line of `erasures.jsonl` in each of them is a rule as
 `lake.ops.erasures` has it: a salted hash, not the text.
 """
 
@@ -21,13 +21,13 @@ KNOWN = "backups.json"
 
 
 def known_folders(home: Path) -> list[Path]:
-    """The folders of the back-ups of a lake."""
+    """The folders of the backups of a lake."""
     file = home / KNOWN
     return [Path(each) for each in json.loads(file.read_text())] if file.exists() else []
 
 
 def remember(home: Path, *roots: Path) -> None:
-    """Let later erasures of the lake be recorded in folders of back-ups; those that are known stay so."""
+    """Let later erasures of the lake be recorded in folders of backups; those that are known stay so."""
     with (home / f"{KNOWN}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         folders = sorted({*map(str, known_folders(home)), *map(str, roots)})
@@ -40,25 +40,25 @@ def raise_if_away(home: Path) -> None:
     """Check that an erasure can be recorded.
 
     Raises:
-        BackupError: a folder of back-ups cannot be written.
+        BackupError: a folder of backups cannot be written.
     """
     for root in known_folders(home):
         if not os.access(root / JOURNAL, os.W_OK):
             raise BackupError(
-                f"{root} has back-ups of this lake, and the erasure cannot be recorded there ({JOURNAL} cannot be written), "
-                f"so a restore would bring back what is erased. Mount it; or, if these back-ups were deleted for good, "
+                f"{root} has backups of this lake, and the erasure cannot be recorded there ({JOURNAL} cannot be written), "
+                f"so a restore would bring back what is erased. Mount it; or, if these backups were deleted for good, "
                 f"remove it from {home / KNOWN}"
             )
 
 
 def record(home: Path, rule: Rule) -> None:
-    """Record a rule in all folders of back-ups, durably; it may be recorded again."""
+    """Record a rule in all folders of backups, durably; it may be recorded again."""
     for root in known_folders(home):
         record_in(root, rule)
 
 
 def record_in(root: Path, rule: Rule) -> None:
-    """Record a rule in one folder of back-ups, durably; it may be recorded again."""
+    """Record a rule in one folder of backups, durably; it may be recorded again."""
     line = json.dumps({**asdict(rule), "at": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"})
     with (root / JOURNAL).open("a") as out:
         out.write(f"{line}\n")
@@ -72,7 +72,7 @@ def key_of(rule: Rule) -> str:
 
 
 def later_than(root: Path, backup: Backup) -> list[Rule]:
-    """The recorded rules that were not complete in a back-up.
+    """The recorded rules that were not complete in a backup.
 
     Raises:
         BackupError: the journal is missing or damaged.
@@ -81,7 +81,7 @@ def later_than(root: Path, backup: Backup) -> list[Rule]:
 
 
 def recorded(root: Path) -> dict[str, Rule]:
-    """The rules in the journal of a folder of back-ups, by their keys.
+    """The rules in the journal of a folder of backups, by their keys.
 
     Raises:
         BackupError: the journal is missing or damaged.
@@ -95,7 +95,7 @@ def recorded(root: Path) -> dict[str, Rule]:
             found[key_of(rule)] = rule
     except (OSError, ValueError, KeyError) as error:
         raise BackupError(
-            f"{file} cannot be read ({error}): it has the erasures since the back-up, without which a restore would "
+            f"{file} cannot be read ({error}): it has the erasures since the backup, without which a restore would "
             "bring back what was erased. Restore the file first"
         ) from None
     return found

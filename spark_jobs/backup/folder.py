@@ -1,11 +1,11 @@
-"""The files in a folder of back-ups.
+"""The files in a folder of backups.
 
-files/<2 digits>/<SHA-256>   files of tables, shared by the back-ups; named by their content, as a move or a restore
+files/<2 digits>/<SHA-256>   files of tables, shared by the backups; named by their content, as a move or a restore
                              writes other metadata at the same path below the warehouse
-<time>/catalog.db            the catalog of one back-up
+<time>/catalog.db            the catalog of one backup
 <time>/home/…                other files of TRACE_HOME: Airflow's database, keys and passwords, the state of alerts
 <time>/backup.json           what is in it
-.unfinished/                 the back-up that is being made; it gets its name at the end
+.unfinished/                 the backup that is being made; it gets its name at the end
 erasures.jsonl               the erasures since, see erasures.py
 """
 
@@ -20,16 +20,16 @@ FORMAT = 1
 MANIFEST = "backup.json"
 UNFINISHED = ".unfinished"
 FILES = "files"
-LOCK = "backup.lock"  # held by the one back-up that writes to the folder
+LOCK = "backup.lock"  # held by the one backup that writes to the folder
 
 
 class BackupError(RuntimeError):
-    """A back-up cannot be made or restored; the message says why and what to do."""
+    """A backup cannot be made or restored; the message says why and what to do."""
 
 
 @dataclass(frozen=True)
 class Content:
-    """One file of a back-up.
+    """One file of a backup.
 
     Attributes:
         size: bytes.
@@ -56,7 +56,7 @@ class Backup:
         warehouse: the folder of the tables.
         tables: table or view to the number of records in its current snapshot.
         files: path below the warehouse to its content.
-        state: path below `home` of the back-up, and `catalog.db`, to its content.
+        state: path below `home` of the backup, and `catalog.db`, to its content.
         erasures: the erasures that were complete, see `erasures.key_of`.
     """
 
@@ -76,7 +76,7 @@ class Backup:
 
 
 def folders_of(root: Path) -> list[Path]:
-    """The folders of complete back-ups, oldest first."""
+    """The folders of complete backups, oldest first."""
     return sorted(path.parent for path in root.glob(f"[0-9]*/{MANIFEST}"))
 
 
@@ -86,22 +86,22 @@ def stored(root: Path, content: Content) -> Path:
 
 
 def chosen(root: Path, at: str | None) -> Path:
-    """The folder of the newest back-up, or of the newest whose time starts with `at`.
+    """The folder of the newest backup, or of the newest whose time starts with `at`.
 
     Raises:
-        BackupError: there is none, or `root` is no folder of back-ups.
+        BackupError: there is none, or `root` is no folder of backups.
     """
     if not root.is_dir():
-        raise BackupError(f"{root} does not exist: give the folder of back-ups")
+        raise BackupError(f"{root} does not exist: give the folder of backups")
     if (root / MANIFEST).exists():
         raise BackupError(
-            f"{root} is one back-up: give its folder {root.parent}, and this back-up as AT={root.name}"
+            f"{root} is one backup: give its folder {root.parent}, and this backup as AT={root.name}"
         )
     found = [each for each in folders_of(root) if at is None or each.name.startswith(at)]
     if not found:
         others = ", ".join(each.name for each in folders_of(root)) or "none"
         which = f" whose name starts with {at}" if at else ""
-        raise BackupError(f"{root} has no complete back-up{which} (there are: {others})")
+        raise BackupError(f"{root} has no complete backup{which} (there are: {others})")
     return found[-1]
 
 
@@ -123,7 +123,7 @@ def read(folder: Path) -> Backup:
         return Backup(**found)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise BackupError(
-            f"{file} cannot be read ({error}): the back-up is damaged. Remove its folder {folder}"
+            f"{file} cannot be read ({error}): the backup is damaged. Remove its folder {folder}"
         ) from None
 
 

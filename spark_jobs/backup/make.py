@@ -1,4 +1,4 @@
-"""Make a back-up while jobs run: the catalog at one moment, then every file that it names."""
+"""Make a backup while jobs run: the catalog at one moment, then every file that it names."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def require_embedded(settings: Settings) -> tuple[Path, Path]:
     warehouse = local_path(settings.warehouse_uri)
     if settings.catalog.kind != "sqlite" or warehouse is None:
         raise BackupError(
-            f"the catalog is of kind {settings.catalog.kind}, the warehouse at {settings.warehouse_uri}: back-ups are for a "
+            f"the catalog is of kind {settings.catalog.kind}, the warehouse at {settings.warehouse_uri}: backups are for a "
             "catalog in SQLite and a warehouse in a folder. For Postgres, REST and S3 see docs/backup.md, Beyond one machine"
         )
     catalog = local_path(settings.catalog_uri.removeprefix("jdbc:sqlite:"))
@@ -44,7 +44,7 @@ def require_embedded(settings: Settings) -> tuple[Path, Path]:
 
 
 def require_folder(settings: Settings, root: Path) -> None:
-    """Check that back-ups can be in a folder.
+    """Check that backups can be in a folder.
 
     Raises:
         BackupError: it contains the lake or is in its home or tables, or has files of others.
@@ -52,7 +52,7 @@ def require_folder(settings: Settings, root: Path) -> None:
     catalog, warehouse = require_embedded(settings)
     for path in (settings.home, catalog, warehouse):
         if path.resolve().is_relative_to(root.resolve()):
-            raise BackupError(f"{root} contains {path}: give a folder for back-ups alone")
+            raise BackupError(f"{root} contains {path}: give a folder for backups alone")
     for what, path in (("TRACE_HOME", settings.home), ("the warehouse", warehouse)):
         if root.resolve().is_relative_to(path.resolve()):
             raise BackupError(
@@ -61,14 +61,14 @@ def require_folder(settings: Settings, root: Path) -> None:
     others = {path.name for path in root.iterdir()} - {folder.LOCK} if root.exists() else set()
     if others and erasures.JOURNAL not in others:
         raise BackupError(
-            f"{root} has files, but no {erasures.JOURNAL}, which every folder of back-ups has: give an empty folder"
+            f"{root} has files, but no {erasures.JOURNAL}, which every folder of backups has: give an empty folder"
         )
 
 
 def make(settings: Settings, root: Path, progress: Progress) -> tuple[Path, Backup]:
-    """Copy the lake and the state of its home into a folder of back-ups; return the new one.
+    """Copy the lake and the state of its home into a folder of backups; return the new one.
 
-    The caller has checked the folder (`require_folder`) and holds its lock. Files that an earlier back-up has are not
+    The caller has checked the folder (`require_folder`) and holds its lock. Files that an earlier backup has are not
     copied again. If maintenance deletes a file meanwhile, the catalog is copied again: its new state does not name that
     file.
 
@@ -136,7 +136,7 @@ def make(settings: Settings, root: Path, progress: Progress) -> tuple[Path, Back
 
 
 def _known(root: Path, warehouse: str) -> dict[str, Content]:
-    """The files of earlier back-ups of the same warehouse, by their path below it."""
+    """The files of earlier backups of the same warehouse, by their path below it."""
     found: dict[str, Content] = {}
     for each in folder.folders_of(root):
         with suppress(BackupError):  # a damaged one
@@ -171,12 +171,12 @@ def _state_of(home: Path, *left_out: Path) -> Iterator[str]:
 
 
 def remove_unfinished(root: Path) -> None:
-    """Remove what a killed back-up has left; the caller holds the lock of the folder."""
+    """Remove what a killed backup has left; the caller holds the lock of the folder."""
     shutil.rmtree(root / folder.UNFINISHED, ignore_errors=True)
 
 
 def remove_old(root: Path, keep: int) -> int:
-    """Keep the newest back-ups, and the files that they need; return the number of back-ups that were removed.
+    """Keep the newest backups, and the files that they need; return the number of backups that were removed.
 
     Raises:
         BackupError: one of those to keep is damaged; no file was removed.
@@ -184,7 +184,7 @@ def remove_old(root: Path, keep: int) -> int:
     made = folder.folders_of(root)
     needed = {folder.stored(root, file) for each in made[-keep:] for file in folder.read(each).files.values()}
     for old in made[:-keep]:
-        os.replace(old, root / folder.UNFINISHED)  # from here on it is no back-up
+        os.replace(old, root / folder.UNFINISHED)  # from here on it is no backup
         remove_unfinished(root)
     for path in (root / folder.FILES).rglob("*"):
         if path.is_file() and path not in needed:

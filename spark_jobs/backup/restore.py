@@ -1,4 +1,4 @@
-"""Restore a back-up into a `TRACE_HOME` that has no lake.
+"""Restore a backup into a `TRACE_HOME` that has no lake.
 
 Until the last step the home has the file `identity.UNFINISHED`, and nothing else opens its lake.
 """
@@ -27,7 +27,7 @@ class Restored:
     """What was restored.
 
     Attributes:
-        backup: the contents of the back-up.
+        backup: the contents of the backup.
         relocated: whether paths were rewritten.
         erased: the erasures that were applied again.
     """
@@ -44,12 +44,12 @@ def restore(
     progress: Progress,
     erase: Callable[[Settings, list[Rule]], None],
 ) -> Restored:
-    """Put a back-up into the home of the settings, which must have no lake, and apply all later erasures.
+    """Put a backup into the home of the settings, which must have no lake, and apply all later erasures.
 
     Args:
         settings: the new home. If its warehouse is elsewhere, paths are rewritten.
-        root: the folder of back-ups.
-        made: one of its back-ups.
+        root: the folder of backups.
+        made: one of its backups.
         progress: is called with bytes that were read.
         erase: erases the rules from the restored lake, completely.
 
@@ -61,7 +61,7 @@ def restore(
     is_elsewhere = str(warehouse) != backup.warehouse
     if not is_elsewhere and (settings.home, catalog) != (Path(backup.home), Path(backup.catalog)):
         raise BackupError(
-            f"the back-up is of TRACE_HOME {backup.home} with the catalog {backup.catalog} and its tables in {warehouse}: "
+            f"the backup is of TRACE_HOME {backup.home} with the catalog {backup.catalog} and its tables in {warehouse}: "
             "restore it with these settings, or set another warehouse.uri"
         )
     later = erasures.later_than(root, backup)

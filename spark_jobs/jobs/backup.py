@@ -20,8 +20,8 @@ _console = Console(stderr=True, width=140, highlight=False)
 
 def main(argv: list[str] | None = None) -> int:
     parser = job_parser(__doc__)
-    parser.add_argument("--to", type=Path, required=True, help="the folder of back-ups")
-    parser.add_argument("--keep", type=int, help="remove all but so many of the newest back-ups")
+    parser.add_argument("--to", type=Path, required=True, help="the folder of backups")
+    parser.add_argument("--keep", type=int, help="remove all but so many of the newest backups")
     args = parser.parse_args(argv)
     if args.keep is not None and args.keep < 1:
         parser.error("--keep is at least 1")
@@ -32,7 +32,7 @@ def main(argv: list[str] | None = None) -> int:
             target, made = make.make(settings, root, progress)
             removed = make.remove_old(root, args.keep) if args.keep else 0
     except LockedError as error:
-        raise folder.BackupError(f"{error}: wait until that back-up has ended") from None
+        raise folder.BackupError(f"{error}: wait until that backup has ended") from None
     shown = Table("table", "records", title="backed up", title_justify="left")
     for name, rows in made.tables.items():
         if rows:
@@ -41,7 +41,7 @@ def main(argv: list[str] | None = None) -> int:
     _console.print(
         f"{target}: {len(made.tables)} tables and views, {len(made.files)} files of tables and {len(made.state)} others, "
         f"{made.bytes / 1e6:,.1f} MB, all read and verified, in {time.monotonic() - started:.0f} s; "
-        f"{removed} old back-ups were removed",
+        f"{removed} old backups were removed",
         soft_wrap=True,
     )
     return 0

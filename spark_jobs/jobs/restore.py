@@ -1,4 +1,4 @@
-"""Job: restore a back-up into a `TRACE_HOME` without a lake. Later erasures are applied before anything else opens it."""
+"""Job: restore a backup into a `TRACE_HOME` without a lake. Later erasures are applied before anything else opens it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _console = Console(stderr=True, width=140, highlight=False)
 def drop_refs(spark: SparkSession, settings: Settings) -> list[str]:
     """Drop all branches and tags, which would keep what is erased; return them.
 
-    Those of jobs that ran during the back-up are of no use: these jobs do not run here.
+    Those of jobs that ran during the backup are of no use: these jobs do not run here.
     """
     # A publication of marts that had begun needs its branches.
     report.recovered(recover(spark, lake(settings), settings))
@@ -64,14 +64,14 @@ def erase_again(run_id: str, settings: Settings, later: list[Rule]) -> None:
         erase_rule(spark, settings, rule, None, run_id)
         if not finish(spark, settings, rule, None, run_id):
             raise folder.BackupError(
-                "an erasure after the back-up could not be applied: the lake stays closed"
+                "an erasure after the backup could not be applied: the lake stays closed"
             )
 
 
 def main(argv: list[str] | None = None) -> int:
     parser = job_parser(__doc__)
-    parser.add_argument("--from", dest="root", type=Path, required=True, help="the folder of back-ups")
-    parser.add_argument("--at", help="a back-up of that time, such as 2026-11-26; by default the newest one")
+    parser.add_argument("--from", dest="root", type=Path, required=True, help="the folder of backups")
+    parser.add_argument("--at", help="a backup of that time, such as 2026-11-26; by default the newest one")
     args = parser.parse_args(argv)
     settings, started, root = Settings(), time.monotonic(), args.root.absolute()
     made = folder.chosen(root, args.at)

@@ -129,7 +129,7 @@ where attempts_with_end > 0""",
     _latency(
         "queue_wait_seconds",
         "queue_wait",
-        "the time from the publication of a message to the begin of its first attempt",
+        "the time from the publication of a message to the start of its first attempt",
     ),
     _latency(
         "end_to_end_latency_seconds",

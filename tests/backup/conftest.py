@@ -1,4 +1,4 @@
-"""A lake, and a folder with a back-up of it."""
+"""A lake, and a folder with a backup of it."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def original(spark, settings) -> Settings:
 
 @pytest.fixture(scope="module")
 def root(original, tmp_path_factory) -> Path:
-    """A folder with a back-up."""
+    """A folder with a backup."""
     root = tmp_path_factory.mktemp("backups")
     make.make(original, root, lambda size: None)
     return root

@@ -1,4 +1,4 @@
-"""A back-up holds a lake as it was at one moment, and a restore gives it back, without what was erased since."""
+"""A backup holds a lake as it was at one moment, and a restore gives it back, without what was erased since."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from tests.spark.stored import messages, planned, write
 
 
 def stored(root: Path) -> dict[str, Path]:
-    """Path below the warehouse to the copy, of all files of the newest back-up."""
+    """Path below the warehouse to the copy, of all files of the newest backup."""
     made = folder.read(folder.chosen(root, None))
     return {name: folder.stored(root, content) for name, content in made.files.items()}
 
@@ -75,7 +75,7 @@ def test_damaged_and_missing_files_are_named(original, root, tmp_path):
     assert (done.returncode, f"failed: {data} is damaged" in done.stderr) == (1, True), done.stderr
     data.unlink()
     done = job("restore", tmp_path / "home", "--from", copied)
-    assert f"failed: {data} cannot be read (No such file or directory): the back-up is damaged" in done.stderr
+    assert f"failed: {data} cannot be read (No such file or directory): the backup is damaged" in done.stderr
     assert not (tmp_path / "home" / "catalog.db").exists()
 
 
@@ -83,11 +83,11 @@ def test_a_folder_without_back_ups_is_refused(root, tmp_path):
     (made, *_) = folder.folders_of(root)
     for given, why in (
         (tmp_path / "nowhere", "does not exist"),
-        (made, f"is one back-up: give its folder {root}, and this back-up as AT={made.name}"),
+        (made, f"is one backup: give its folder {root}, and this backup as AT={made.name}"),
     ):
         with pytest.raises(BackupError, match=re.escape(why)):
             folder.chosen(given, None)
-    with pytest.raises(BackupError, match="no complete back-up whose name starts with yesterday"):
+    with pytest.raises(BackupError, match="no complete backup whose name starts with yesterday"):
         folder.chosen(root, "yesterday")
 
 
@@ -97,7 +97,7 @@ def test_a_back_up_that_was_cut_short_is_none(root, tmp_path):
     for made in folder.folders_of(copied):
         (made / folder.MANIFEST).unlink()
     done = job("restore", tmp_path / "home", "--from", copied)
-    assert f"failed: {copied} has no complete back-up (there are: none)" in done.stderr
+    assert f"failed: {copied} has no complete backup (there are: none)" in done.stderr
 
 
 def test_without_the_journal_of_erasures_nothing_is_restored(root, tmp_path):
@@ -115,7 +115,7 @@ def test_an_erasure_whose_record_cannot_be_written_is_refused(original, root):
     (original.home / KNOWN).write_text(json.dumps([str(root)]))
     assert done.returncode == 1
     assert (
-        "failed: /no/such/folder has back-ups of this lake, and the erasure cannot be recorded there"
+        "failed: /no/such/folder has backups of this lake, and the erasure cannot be recorded there"
         in done.stderr
     )
 
@@ -234,7 +234,7 @@ def test_other_catalogs_are_referred_to_the_page(tmp_path):
 
 
 def test_a_folder_that_is_not_for_back_ups_alone_is_refused(original, tmp_path):
-    """And nothing in it is changed: a TRACE_HOME looks like a back-up that was not finished."""
+    """And nothing in it is changed: a TRACE_HOME looks like a backup that was not finished."""
     before, with_others = files(original.home), tmp_path / "photos"
     (with_others / "files").mkdir(parents=True)
     (with_others / "files" / "one.jpg").touch()
@@ -303,11 +303,11 @@ def test_two_back_ups_into_one_folder(original, tmp_path):
     with locked(tmp_path / folder.LOCK, "make backup"):
         refused = job("backup", original.home, "--to", tmp_path)
     assert refused.returncode == 1
-    assert "wait until that back-up has ended" in refused.stderr
+    assert "wait until that backup has ended" in refused.stderr
 
 
 def test_an_erasure_that_began_before_the_folder_was_known(original, spark, tmp_path):
-    """Its rule is in the lake, but not complete: the back-up records it."""
+    """Its rule is in the lake, but not complete: the backup records it."""
     rule = Rule("other", Kind.KEY, "00", "11")
     rules.store(spark, original, rule, "run")
     _, made = make.make(original, tmp_path, lambda size: None)
@@ -315,7 +315,7 @@ def test_an_erasure_that_began_before_the_folder_was_known(original, spark, tmp_
 
 
 def test_a_complete_erasure_that_was_not_recorded(original, spark, tmp_path):
-    """The folder was not known while it ran: it is applied to every back-up that is older."""
+    """The folder was not known while it ran: it is applied to every backup that is older."""
     _, old = make.make(original, tmp_path, lambda size: None)
     (original.home / KNOWN).unlink()
     rule = Rule("other", Kind.KEY, "22", "33")

@@ -1,4 +1,4 @@
-"""Back-ups and restores that are killed, and back-ups while jobs publish. Runs in `make soak`."""
+"""Backups and restores that are killed, and backups while jobs publish. Runs in `make soak`."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_a_killed_back_up_is_none_and_the_next_is_whole(original, tmp_path, mome
     kill_when(reached, "backup", original.home, "--to", root)
     assert folder.folders_of(root) == []
     refused = job("restore", tmp_path / "home", "--from", root)
-    assert "has no complete back-up" in refused.stderr
+    assert "has no complete backup" in refused.stderr
     done = job("backup", original.home, "--to", root)
     assert done.returncode == 0, done.stderr
     assert len(list(root.glob(f"*/{make.CATALOG_FILE}"))) == 1
@@ -114,7 +114,7 @@ def test_back_ups_while_jobs_publish_are_each_one_moment(original, spark, tmp_pa
     jobs, made, counts = threading.Thread(target=publish), [], []
     jobs.start()
     while len(made) < 6 or counts[-1] == counts[0]:
-        assert jobs.is_alive(), errors or "nothing was published during the back-ups"
+        assert jobs.is_alive(), errors or "nothing was published during the backups"
         made.append(make.make(original, root, lambda size: None)[0])
         counts.append(folder.read(made[-1]).tables[tables.RAW.name])
     ended.set()

@@ -1,4 +1,4 @@
-"""A restore applies what was erased after the back-up. Runs in `make soak`."""
+"""A restore applies what was erased after the backup. Runs in `make soak`."""
 
 from __future__ import annotations
 

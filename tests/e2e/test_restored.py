@@ -1,4 +1,4 @@
-"""A back-up that is made while Airflow runs the jobs is restored elsewhere, and the pipeline goes on there. `make soak` alone."""
+"""A backup that is made while Airflow runs the jobs is restored elsewhere, and the pipeline goes on there. `make soak` alone."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def runs_of(airflow_database: Path) -> set[str]:
 
 @pytest.mark.timeout(1800)
 def test_the_pipeline_goes_on_from_a_back_up(world, tmp_path):
-    """What was sent after the back-up is read from the brokers; nothing is lost and nothing is doubled."""
+    """What was sent after the backup is read from the brokers; nothing is lost and nothing is doubled."""
     names = ("TRACE_HOME", "TRACE_SETTINGS", "TRACE_SPARK__CONF")
     environment = {name: world.environment[name] for name in names}
     generate(world.sandbox.namesrv, 20, world.traffic)
@@ -40,7 +40,7 @@ def test_the_pipeline_goes_on_from_a_back_up(world, tmp_path):
     assert run.is_alive(), "the run ended without a merge"
     done = make("backup", environment, f"TO={backups}")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert run.is_alive(), "the back-up was to be made during the run"
+    assert run.is_alive(), "the backup was to be made during the run"
     run.join()
     assert ended[0].returncode == 0, ended[0].stdout + ended[0].stderr
 

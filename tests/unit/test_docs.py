@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import re
 from pathlib import Path
 
@@ -52,6 +54,18 @@ def test_commands_paths_and_settings_exist(page):
         assert name.lower() in type(getattr(Settings(), section.lower())).model_fields, name
     schemas = r"\blake\.((?:raw|events|broker_facts|ops|marts)\.[a-z]\w+)"
     assert {name for name in re.findall(schemas, text) if name not in TABLES} == set()
+
+
+def test_the_examples_of_seeds_have_the_columns_of_the_files():
+    text = (PROJECT / "docs" / "seeds.md").read_text()
+    seeds = PROJECT / "dbt_project" / "seeds"
+    shown = dict(re.findall(r"\*\*`(\w+\.csv)`\*\*.*?```csv\n(.*?)```", text, re.DOTALL))
+    assert sorted(shown) == sorted(file.name for file in seeds.glob("*.csv"))
+    for name, example in shown.items():
+        header, *rows = csv.reader(io.StringIO(example))
+        assert header == next(csv.reader((seeds / name).open()))
+        assert rows
+        assert {len(row) for row in rows} == {len(header)}
 
 
 def test_the_table_of_runbooks_has_every_runbook():
