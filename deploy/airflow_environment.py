@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 import logging
 import os
@@ -69,7 +70,7 @@ def _lineage(settings: Settings) -> dict[str, str]:
 
 
 def prepare(settings: Settings) -> dict[str, str]:
-    """Create Airflow's database and pools once; return the environment."""
+    """Create Airflow's database and pools, once per version of them; return the environment."""
     keep_private(settings.home)
     environment = airflow_environment(settings)
     home = Path(environment["AIRFLOW_HOME"])
@@ -77,7 +78,8 @@ def prepare(settings: Settings) -> dict[str, str]:
     # Airflow uses it to encrypt the secrets of connections in its database.
     key = base64.urlsafe_b64encode(secrets.token_bytes(32)).decode()
     environment["AIRFLOW__CORE__FERNET_KEY"] = secret(home / "fernet-key", key)
-    done = home / f"prepared-{version('apache-airflow')}"
+    pools = hashlib.sha256(json.dumps(POOLS, sort_keys=True).encode()).hexdigest()[:8]
+    done = home / f"prepared-{version('apache-airflow')}-{pools}"
     if not done.exists():
         migrate(environment)
         done.touch()

@@ -43,7 +43,11 @@ def run(settings: Settings, lock: IO[str]) -> None:
 
     environment, logs = prepare(settings), settings.home / "logs"
     failed = [message for dag in DAGS if (message := _run_dag(dag, logs, environment, lock))]
-    show.marts(settings)
+    try:
+        show.marts(settings)
+    except Exception:
+        if not failed:  # what failed is probably why the marts cannot be shown
+            raise
     if failed:
         sys.exit("\n\n".join(failed))
 

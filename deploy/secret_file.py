@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from contextlib import suppress
 from pathlib import Path
 
 
 def secret(file: Path, generated: str) -> str:
-    """The secret in the file. On first use the file is written with `generated`."""
-    with suppress(FileExistsError):
-        opened = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(opened, "w") as out:
-            out.write(generated)
-    return file.read_text()
+    """The secret in the file. On first use the file is written with `generated`, whole or not at all.
+
+    Raises:
+        OSError: it cannot be written.
+        ValueError: the file is empty.
+    """
+    if not file.exists():
+        with tempfile.NamedTemporaryFile("w", dir=file.parent, prefix=f".{file.name}-") as written:
+            written.write(generated)
+            written.flush()
+            os.fsync(written.fileno())
+            with suppress(FileExistsError):
+                os.link(written.name, file)
+    if not (found := file.read_text()):
+        raise ValueError(f"{file} is empty: remove it, and a new secret is generated")
+    return found

@@ -502,6 +502,10 @@ class Metrics(Section):
         return self
 
 
+# The namespaces whose rows maintenance drops by age.
+WITH_RETENTION = ("raw", "events", "broker_facts", "ops")
+
+
 class TablePolicy(Section):
     """What maintenance does to the tables that a pattern names; for each table the first row that matches counts."""
 
@@ -528,6 +532,15 @@ class TablePolicy(Section):
     )
     retention_days: int | None = Field(default=None, ge=1, description="drop older rows; unset: keep all")
     retention_column: str = Field(default="store_time", description="the age of a row is that of this column")
+
+    @model_validator(mode="after")
+    def _rows_are_no_marts(self) -> TablePolicy:
+        namespace = self.tables.partition(".")[0]
+        if self.retention_days is not None and namespace not in WITH_RETENTION:
+            raise ValueError(
+                f"retention_days needs tables of {', '.join(WITH_RETENTION)}, not {self.tables}: rows of the marts are kept"
+            )
+        return self
 
 
 _ADDED_TO = TablePolicy(tables="intermediate.int_message_hours", pool="lake_marts", keep_snapshots=3)

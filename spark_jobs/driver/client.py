@@ -7,12 +7,14 @@ import socket
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import IO, Any
 
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
 CONNECT_SECONDS = 5.0
+ANSWER_SECONDS = 20.0  # until the first answer, which says whether the driver runs the job
 BUSY_SECONDS = 60.0  # more than a usual job takes; a process of its own costs more CPU
 
 
@@ -93,12 +95,20 @@ class Client:
 
     def _run(self, request: dict[str, Any], say: Callable[[str], object]) -> int | None:
         try:
-            answers = self._ask(request)
+            answers = self._ask(request, ANSWER_SECONDS)
         except OSError as error:
             say(f"no driver runs: {error}")
             return None
         try:
-            for line in answers:
+            first = answers.readline()
+        except OSError as error:
+            self.close()
+            say(f"the driver does not answer: {error}")
+            return None
+        assert self._socket is not None
+        self._socket.settimeout(None)
+        try:
+            for line in chain([first] if first else [], answers):
                 answer = json.loads(line)
                 if "line" in answer:
                     say(answer["line"])
@@ -118,7 +128,7 @@ class Client:
     def answers(self) -> bool:
         """Whether a driver answers, also while it runs a job."""
         try:
-            return "code" in json.loads(self._ask({}).readline() or "{}")
+            return "code" in json.loads(self._ask({}, CONNECT_SECONDS).readline() or "{}")
         except (OSError, ValueError):
             return False
         finally:
@@ -131,10 +141,11 @@ class Client:
                 self._socket.shutdown(socket.SHUT_RDWR)
             self._socket.close()
 
-    def _ask(self, request: dict[str, Any]) -> IO[str]:
+    def _ask(self, request: dict[str, Any], seconds: float) -> IO[str]:
+        """Send a request; the first answer may take so many seconds."""
         if self._address is None:
             raise ConnectionRefusedError("none was started")
         self._socket = socket.create_connection(("127.0.0.1", self._address.port), CONNECT_SECONDS)
+        self._socket.settimeout(seconds)
         self._socket.sendall(json.dumps(request | {"key": self._address.key}).encode() + b"\n")
-        self._socket.settimeout(None)
         return self._socket.makefile("r", encoding="utf-8")

@@ -3,7 +3,7 @@
 `make up` keeps one running. It listens on loopback; a request has a secret that is in a file below `TRACE_HOME`. While a job
 runs, other requests get the answer `busy` and are repeated; after a minute their tasks start a driver of their own, as they do
 without this one. It ends, and is started again, after a job that failed or was cancelled, after `driver.most_jobs` jobs, and if
-code or Spark's properties change.
+code or Spark's properties have changed, as soon as no job runs.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import signal
 import socket
 import sys
 import threading
+import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict
@@ -57,20 +58,26 @@ class Driver:
         address = Address(self._listening.getsockname()[1], self._key, os.getpid())
         replace_text(Address.file(self._home), json.dumps(asdict(address)))
         threading.Thread(target=self._accept, daemon=True).start()
-        for _ in range(self._most_jobs):
+        for left in reversed(range(self._most_jobs)):
             connection, request = self._accepted.get()
             with connection:
                 code = self._job(connection, request)
-            self._running.release()
-            if code:
-                print(f"{request['job']} ended with {code}: the driver ends, too", file=sys.stderr)
+            if code or (died := jvm.exit_code()) is not None:
+                why = f"ended with {code}" if code else f"left a JVM that had ended with {died}"
+                print(f"{request['job']} {why}: the driver ends, too", file=sys.stderr)
                 return 0
+            if left:  # while the driver ends it takes no other job
+                self._running.release()
         return 0
 
     def _accept(self) -> None:
         while True:
-            connection, _ = self._listening.accept()
-            threading.Thread(target=self._receive, args=(connection,), daemon=True).start()
+            try:
+                connection, _ = self._listening.accept()
+                threading.Thread(target=self._receive, args=(connection,), daemon=True).start()
+            except (OSError, RuntimeError) as error:  # no file descriptor, or no thread, is left
+                print(f"a request cannot be accepted: {error}", file=sys.stderr)
+                time.sleep(1)
 
     def _receive(self, connection: socket.socket) -> None:
         """Answer a request that is no job, or that is refused; hand the others over to the main thread."""
@@ -90,6 +97,9 @@ class Driver:
             _send(connection, {"refused": why})
         elif not self._running.acquire(blocking=False):
             _send(connection, {"busy": "another job runs in it"})
+        elif why := self._change():
+            _send(connection, {"refused": f"{why} since it was started; it starts again"})
+            threading.Timer(1.0, _end, args=(why,)).start()
         else:
             self._accepted.put((connection, request))
             return
@@ -102,10 +112,15 @@ class Driver:
         other = [name for name, value in given.items() if self._environment.get(name) != value]
         if other:
             return f"{', '.join(sorted(other))} have other values in its environment"
-        if self._version != _version(Settings()):
-            threading.Timer(1.0, _end, args=("the code or Spark's properties have changed",)).start()
-            return "the code or Spark's properties have changed since it was started; it starts again"
         return None
+
+    def _change(self) -> str | None:
+        """What is no longer as it was when the driver was started."""
+        try:
+            now = _version(Settings())
+        except (ValueError, OSError):  # the settings are wrong: the job's own process says how
+            return "the settings have changed"
+        return None if now == self._version else "the code or Spark's properties have changed"
 
     def _job(self, connection: socket.socket, request: Mapping[str, Any]) -> int:
         done = threading.Event()

@@ -45,22 +45,16 @@ def describe(text: str, settings: Settings) -> str | None:
         settings: the catalog and the warehouse.
     """
     catalog, warehouse = settings.catalog, settings.warehouse
-    refused, away = _CATALOG[catalog.kind]
-    where = f"the {catalog.kind} catalog {catalog_address(settings)}"
-    if line := _line(text, refused):
-        names = catalog.credentials_env or "catalog.credentials_env, which is not set"
-        return f"{where} refuses the credentials (variables of {names}): {line}. {_NOTHING_LOST}"
-    if line := _line(text, away):
-        return f"{where} is not available: {line}. {_NOTHING_LOST}"
-    if not warehouse.is_s3:
-        return None
-    refused, away = _WAREHOUSE
-    where = f"the warehouse {warehouse.uri} ({warehouse.endpoint or 'AWS'}, region {warehouse.region})"
-    if line := _line(text, refused):
-        names = warehouse.credentials_env or "AWS's default chain"
-        return f"{where} refuses the credentials (variables of {names}): {line}. {_NOTHING_LOST}"
-    if line := _line(text, away):
-        return f"{where} is not available: {line}. {_NOTHING_LOST}"
+    names = catalog.credentials_env or "catalog.credentials_env, which is not set"
+    places = [(f"the {catalog.kind} catalog {catalog_address(settings)}", names, *_CATALOG[catalog.kind])]
+    if warehouse.is_s3:
+        where = f"the warehouse {warehouse.uri} ({warehouse.endpoint or 'AWS'}, region {warehouse.region})"
+        places.append((where, warehouse.credentials_env or "AWS's default chain", *_WAREHOUSE))
+    for where, names, refused, away in places:
+        if line := _line(text, refused):
+            return f"{where} refuses the credentials (variables of {names}): {line}. {_NOTHING_LOST}"
+        if line := _line(text, away):
+            return f"{where} is not available: {line}. {_NOTHING_LOST}"
     return None
 
 

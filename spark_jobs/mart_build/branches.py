@@ -23,6 +23,7 @@ PREFIX_OF_REBUILD = "rebuild_"
 NAMESPACES = ("intermediate", "marts")
 WORKING_NAMESPACE = "changes"
 NAMESPACES_OF_REBUILD = ("changes_of_rebuild", "staging_of_rebuild")
+TRANSIENT_NAMESPACES = (WORKING_NAMESPACE, *NAMESPACES_OF_REBUILD)
 _WAP_BRANCH = "spark.wap.branch"
 
 

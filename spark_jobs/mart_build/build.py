@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from spark_jobs.mart_build import branches, dbt, projects, publication, rebuild_state, views
 from spark_jobs.mart_build.dbt import Build
-from spark_jobs.mart_build.definitions import DBT_PROJECT
+from spark_jobs.mart_build.definitions import DBT_PROJECT, ProjectChangedError
 from spark_jobs.mart_build.inputs import Inputs, Published
 from spark_jobs.settings import Settings
 
@@ -53,7 +53,11 @@ def build_and_publish(
 
     Raises:
         lake.publish.AuditError, lake.publish.PublishConflictError: another run interfered.
+        ProjectChangedError: what defines the rows changed meanwhile, so some tables are of the files before.
     """
+    definitions = dbt.definitions(inputs.limits, state, project)
+    if inputs.definitions not in ("", definitions.digest):
+        raise ProjectChangedError(f"{project} has changed since the build was planned: run the job again")
     publication_id = uuid.uuid4().hex
     branch = f"{branches.PREFIX}{publication_id[:12]}"
     branches.create(spark, catalog, branches.audited_tables(catalog), branch)
@@ -64,7 +68,10 @@ def build_and_publish(
     if audit is not None:
         built = replace(built, refused=audit(built, branch))
     if built.passed:
-        definitions = dbt.definitions(inputs.limits, state, project)
+        if dbt.definitions(inputs.limits, state, project).digest != definitions.digest:
+            raise ProjectChangedError(
+                f"{project} changed while the marts were built: nothing was published; run the job again"
+            )
         publication.publish(
             spark, catalog, built.tables, branch, publication_id, inputs.change_seq_to, definitions.tables
         )

@@ -12,9 +12,17 @@ from dbt.cli.main import dbtRunner
 from dbt.contracts.graph.manifest import Manifest
 
 from spark_jobs.mart_build import parsed
-from spark_jobs.mart_build.definitions import DBT_PROJECT, Definitions, keep, known, needed_for
+from spark_jobs.mart_build.definitions import (
+    DBT_PROJECT,
+    Definitions,
+    file_of,
+    known,
+    needed_for,
+    of_unchanged_files,
+)
 from spark_jobs.mart_build.inputs import Inputs
 from spark_jobs.process import interrupts, jvm
+from spark_jobs.process.text_file import replace_text
 from spark_jobs.settings import Limits
 
 # What a build leaves out: unit tests say nothing about the data.
@@ -137,14 +145,19 @@ def definitions(limits: Limits, state: Path, project: Path = DBT_PROJECT) -> Def
 
     Raises:
         RuntimeError: dbt cannot parse it.
+        ProjectChangedError: it keeps changing.
     """
-    found = known(project, limits, state)
-    if found is None:
+    if (found := known(project, limits, state)) is not None:
+        return found
+
+    def parse(digest: str) -> tuple[Path, Definitions]:
         read = manifest(Inputs(0, {}, limits), state, project)
         if read is None:
             raise RuntimeError(f"dbt cannot parse {project}: see {state / 'logs' / 'dbt.log'}")
-        found = Definitions.of(read, limits)
-        keep(found, project, limits, state)
+        return file_of(state, digest), Definitions.of(read, limits)
+
+    file, found = of_unchanged_files(project, limits, parse)
+    replace_text(file, found.to_json())
     return found
 
 

@@ -16,16 +16,17 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from graphlib import TopologicalSorter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from spark_jobs.process.text_file import replace_text
 from spark_jobs.settings import PROJECT, Limits
 
 if TYPE_CHECKING:
     from dbt.contracts.graph.manifest import Manifest
 
+T = TypeVar("T")
 DBT_PROJECT = PROJECT / "dbt_project"
 FOLDER = "parsed"  # below the folder for everything that dbt writes
+ATTEMPTS = 3
 # The limits that the models use; the others belong to the decoder.
 MODEL_LIMITS = (
     "grace_seconds",
@@ -52,6 +53,10 @@ _CONFIG = (
 )
 # Strings are found, too, so that comment marks in them are no comments.
 _TOKENS = re.compile(r"\{#.*?#\}|--[^\n]*|'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|\s+", re.DOTALL)
+
+
+class ProjectChangedError(RuntimeError):
+    """Files of the dbt project changed while it was in use; nothing was published."""
 
 
 def plain(sql: str) -> str:
@@ -216,7 +221,7 @@ def known(project: Path, limits: Limits, state: Path) -> Definitions | None:
         state: folder for everything that dbt writes.
     """
     try:
-        return Definitions.from_json(file_of(project, limits, state).read_text())
+        return Definitions.from_json(file_of(state, digest_of_files(project, limits)).read_text())
     except (FileNotFoundError, ValueError):
         return None
 
@@ -226,13 +231,25 @@ def known_in(state: Path) -> Callable[[Path, Limits], Definitions | None]:
     return lambda project, limits: known(project, limits, state)
 
 
-def keep(definitions: Definitions, project: Path, limits: Limits, state: Path) -> None:
-    """Keep them for `known`."""
-    replace_text(file_of(project, limits, state), definitions.to_json())
+def of_unchanged_files(project: Path, limits: Limits, read: Callable[[str], T]) -> T:
+    """What `read` returns for files of the project that did not change meanwhile; it gets their digest.
+
+    Raises:
+        ProjectChangedError: they keep changing.
+    """
+    for _ in range(ATTEMPTS):
+        digest = digest_of_files(project, limits)
+        found = read(digest)
+        if digest_of_files(project, limits) == digest:
+            return found
+    raise ProjectChangedError(
+        f"{project} changes while dbt parses it: run the job again when its files are complete"
+    )
 
 
-def file_of(project: Path, limits: Limits, state: Path) -> Path:
-    return state / FOLDER / f"{digest_of_files(project, limits)}-definitions.json"
+def file_of(state: Path, digest: str) -> Path:
+    """Where the definitions of files with this digest are kept."""
+    return state / FOLDER / f"{digest}-definitions.json"
 
 
 def digest_of_files(project: Path, limits: Limits) -> str:

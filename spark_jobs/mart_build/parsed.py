@@ -31,14 +31,21 @@ def manifest(inputs: Inputs, state: Path, project: Path, command: list[str]) -> 
         state: folder for everything that dbt writes.
         project: the dbt project.
         command: dbt's command that parses it.
+
+    Raises:
+        ProjectChangedError: it keeps changing.
     """
     kind = f"{inputs.change_seq_from is not None:d}{inputs.kept_from is not None:d}"
     kind += "-rebuild" if inputs.rebuild else ""  # it has schemas of its own
     versions = "-".join(version(package) for package in _PACKAGES)
-    files = definitions.digest_of_files(project, inputs.limits)
-    file = state / definitions.FOLDER / f"{files}-{kind}-{versions}.msgpack"
+
+    def parse(digest: str) -> tuple[Path, object]:
+        """The file for the manifest, and the manifest if the file does not exist."""
+        file = state / definitions.FOLDER / f"{digest}-{kind}-{versions}.msgpack"
+        return file, None if file.exists() else dbtRunner().invoke(command).result
+
+    file, found = definitions.of_unchanged_files(project, inputs.limits, parse)
     if not file.exists():
-        found = dbtRunner().invoke(command).result
         if not isinstance(found, Manifest):
             return None  # then it says why it cannot
         file.parent.mkdir(parents=True, exist_ok=True)

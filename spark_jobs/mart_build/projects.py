@@ -78,6 +78,8 @@ def plan(
     old = of_published(settings, published, definitions_of)
     if old is None:
         return Plan(inputs, own)
+    if inputs is not None and inputs.change_seq_from is not None and not inputs.rebuilt:
+        return Plan(inputs, own)  # a model is gone, and the rows of the others stay
     before = settings.model_copy(update={"limits": old.limits})
     going_on = inputs_now(before, events, published, old.definitions, kept_from)
     if going_on is None or going_on.change_seq_from is None:  # a full refresh is needed anyway

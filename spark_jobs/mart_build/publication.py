@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 
 from pyiceberg.catalog import Catalog
+from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.snapshots import ancestors_of
 from pyspark.sql import Row, SparkSession
 
 from spark_jobs.lake.publish import AuditError, PublishConflictError, fast_forward, replace_main
@@ -45,20 +47,25 @@ def publish(
         AuditError: the branch of a table is missing, for example because another run dropped it.
         PublishConflictError: another run published since the branch was created; nothing of this one is on main.
     """
-    refs = [branches.heads(catalog, table) for table in tables]
-    if missing := [table for table, found in zip(tables, refs, strict=True) if branch not in found]:
+    found = {table: catalog.load_table(table).metadata for table in tables}
+    if missing := [table for table, metadata in found.items() if branch not in metadata.refs]:
         raise AuditError(
             f"{', '.join(missing)}: branch {branch} does not exist; did another run of the marts drop it? "
             "Nothing was published; run the job again, while no other run is active"
         )
+    heads = {table: metadata.refs[branch].snapshot_id for table, metadata in found.items()}
+    if not replaces and (moved := [table for table in tables if not _is_behind(found[table], heads[table])]):
+        raise PublishConflictError(
+            f"{', '.join(moved)}: main has moved since branch {branch} was created. Nothing was published; run the job again"
+        )
     now = datetime.now(UTC)
     rows = [
         (
-            *(publication_id, table, branch, found[branch], change_seq_to, now, None),
+            *(publication_id, table, branch, heads[table], change_seq_to, now, None),
             (definitions or {}).get(table),
-            found.get("main") if replaces else None,
+            found[table].current_snapshot_id if replaces else None,
         )
-        for table, found in zip(tables, refs, strict=True)
+        for table in tables
     ]
     spark.createDataFrame(rows, PUBLICATIONS.schema).coalesce(1).writeTo(PUBLICATIONS.full_name).append()
     _finish(spark, catalog, [Row(*PUBLICATIONS.column_names)(*row) for row in rows])
@@ -102,6 +109,13 @@ def _finish(spark: SparkSession, catalog: Catalog, rows: list[Row]) -> None:
         f"update {PUBLICATIONS.full_name} set published_at = timestamp '{datetime.now(UTC):%Y-%m-%d %H:%M:%S.%f}' "
         f"where publication_id = '{publication_id}'"
     )
+
+
+def _is_behind(metadata: TableMetadata, head: int) -> bool:
+    """Whether main does not exist, or is the snapshot or an ancestor of it, so that it can be fast-forwarded."""
+    main = metadata.current_snapshot_id
+    history = ancestors_of(metadata.snapshot_by_id(head), metadata)
+    return main is None or any(snapshot.snapshot_id == main for snapshot in history)
 
 
 def _is_done(catalog: Catalog, row: Row) -> bool:

@@ -127,6 +127,7 @@ class Rebuild:
         inputs = self._inputs(state)
         for step in steps:
             self._raise_if_ended(state)
+            self._raise_if_changed()
             built = self._step(state, step, inputs, run_id)
             if not self._can_compute(state):
                 rebuild_state.remove(self.settings.home)
@@ -153,6 +154,7 @@ class Rebuild:
             SupersededError: the rebuild was ended meanwhile, or an incremental run is not possible.
         """
         self._raise_if_ended(state)
+        self._raise_if_changed()
         if state.next_change_seq_to is not None:  # killed after it
             self._move_base(state)
             self._save(state)
@@ -183,7 +185,9 @@ class Rebuild:
 
         Raises:
             lake.publish.AuditError, lake.publish.PublishConflictError: another run interfered.
+            SupersededError: the dbt project has changed.
         """
+        self._raise_if_changed()
         publication.publish(
             self.spark,
             self.catalog,
@@ -252,6 +256,15 @@ class Rebuild:
         begun = rebuild_state.load(self.settings.home)
         if begun is None or begun.id != state.id:
             raise SupersededError("the rebuild was ended by another job: run it again")
+
+    def _raise_if_changed(self) -> None:
+        """Steps of different models must not be published together."""
+        now = dbt.definitions(self.settings.limits, self.settings.home / "dbt", self.project)
+        if now.digest != self.definitions.digest:
+            rebuild_state.remove(self.settings.home)
+            raise SupersededError(
+                f"{self.project} changed during the rebuild: the next one starts from the beginning"
+            )
 
 
 def _grouped(names: list[str], seconds: dict[str, float]) -> list[Step]:

@@ -57,7 +57,12 @@ def publications(catalog: Catalog) -> list[Publication]:
     rows: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for row in catalog.load_table(PUBLICATIONS.name).scan("published_at is not null").to_arrow().to_pylist():
         rows[row["publication_id"]].append(row)
-    tables = {table: catalog.load_table(table).metadata for table in branches.audited_tables(catalog)}
+    if not rows:
+        return []
+    newest = max(rows.values(), key=lambda of_one: max(row["published_at"] for row in of_one))
+    # The table of a model that is gone stays in the lake, and no build writes it.
+    built = sorted({row["table_name"] for row in newest} & set(branches.audited_tables(catalog)))
+    tables = {table: catalog.load_table(table).metadata for table in built}
     found = [_publication(id_, of_one, tables) for id_, of_one in rows.items()]
     return sorted(found, key=lambda each: each.published_at, reverse=True)
 

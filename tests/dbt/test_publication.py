@@ -20,7 +20,7 @@ from spark_jobs.lake import identity
 from spark_jobs.lake.publish import fast_forward
 from spark_jobs.mart_build import branches, dbt, parsed, publication, views
 from spark_jobs.mart_build.build import build_and_publish, recover, row_counts
-from spark_jobs.mart_build.definitions import DBT_PROJECT, FOLDER
+from spark_jobs.mart_build.definitions import DBT_PROJECT, FOLDER, ProjectChangedError
 from spark_jobs.mart_build.inputs import CHANGE_SEQ_TO, WATERMARKS, Inputs
 from tests import lakes
 
@@ -135,11 +135,16 @@ def one_model(marts, tmp_path) -> Iterator[Path]:
     marts.sql("drop table if exists lake.marts.small purge")
 
 
+def of_one_model(inputs: Inputs, change_seq_to: int) -> Inputs:
+    """The definitions of our own project are not those of this one."""
+    return replace(inputs, change_seq_to=change_seq_to, definitions="")
+
+
 def test_a_failed_test_leaves_main_untouched(marts, catalog, inputs, state, one_model):
-    assert build_and_publish(marts, catalog, replace(inputs, change_seq_to=2), state, one_model).passed
+    assert build_and_publish(marts, catalog, of_one_model(inputs, 2), state, one_model).passed
     before = mains(catalog)
     (one_model / "tests" / "no_third_run.sql").write_text("select * from {{ ref('small') }} where run = 3")
-    done = build_and_publish(marts, catalog, replace(inputs, change_seq_to=3), state, one_model)
+    done = build_and_publish(marts, catalog, of_one_model(inputs, 3), state, one_model)
     assert not done.passed
     assert [node.status for node in done.failures] == ["fail"]
     assert mains(catalog) == before
@@ -149,13 +154,36 @@ def test_a_failed_test_leaves_main_untouched(marts, catalog, inputs, state, one_
 
 
 def test_a_refused_build_leaves_main_untouched(marts, catalog, inputs, state, one_model):
-    assert build_and_publish(marts, catalog, replace(inputs, change_seq_to=2), state, one_model).passed
+    assert build_and_publish(marts, catalog, of_one_model(inputs, 2), state, one_model).passed
     before = mains(catalog)
     done = build_and_publish(
-        marts, catalog, inputs, state, one_model, audit=lambda *_: ["a check: its reason"]
+        marts, catalog, of_one_model(inputs, 3), state, one_model, audit=lambda *_: ["a check: its reason"]
     )
     assert (done.error, done.failures, done.passed) == (None, [], False)
     assert mains(catalog) == before
+    assert only_main_is_left(catalog)
+
+
+def test_a_build_of_files_that_changed_meanwhile_is_not_published(
+    marts, catalog, settings, inputs, state, one_model
+):
+    """Some of its tables are those of the files before, and nothing would compute them again."""
+    assert build_and_publish(marts, catalog, of_one_model(inputs, 2), state, one_model).passed
+    before = mains(catalog)
+    model = one_model / "models" / "marts" / "small.sql"
+
+    def edit(*_) -> list[str]:
+        model.write_text("select {{ change_seq_to() }} + 1 as run")
+        return []
+
+    with pytest.raises(ProjectChangedError, match="changed while the marts were built"):
+        build_and_publish(marts, catalog, of_one_model(inputs, 3), state, one_model, audit=edit)
+    with pytest.raises(ProjectChangedError, match="has changed since the build was planned"):
+        build_and_publish(marts, catalog, inputs, state, one_model)
+    assert mains(catalog) == before
+    recover(marts, catalog, settings)
+    assert build_and_publish(marts, catalog, of_one_model(inputs, 3), state, one_model).passed
+    assert [row.run for row in marts.table("lake.marts.small").collect()] == [4]
     assert only_main_is_left(catalog)
 
 
@@ -215,6 +243,22 @@ def test_a_publication_that_another_one_passed_is_refused(marts, catalog, settin
     publication.publish(marts, catalog, tables, "build_quick", "quick", 1)
     before = mains(catalog)
     with pytest.raises(publication.PublishConflictError):
+        publication.publish(marts, catalog, tables, "build_slow", "slow", 1)
+    assert mains(catalog) == before
+    assert recover(marts, catalog, settings) == []
+    assert only_main_is_left(catalog)
+
+
+def test_nothing_is_published_if_main_of_one_table_has_moved(marts, catalog, settings):
+    """As by a statement that somebody runs on a mart."""
+    tables = branches.audited_tables(catalog)[:3]
+    branches.create(marts, catalog, tables, "build_slow")
+    with branches.writing_to(marts, "build_slow", {}):
+        for table in tables:
+            marts.sql(f"insert overwrite lake.{table} select * from lake.{table}")
+    marts.sql(f"insert overwrite lake.{tables[-1]} select * from lake.{tables[-1]}")
+    before = mains(catalog)
+    with pytest.raises(publication.PublishConflictError, match=f"{tables[-1]}: main has moved"):
         publication.publish(marts, catalog, tables, "build_slow", "slow", 1)
     assert mains(catalog) == before
     assert recover(marts, catalog, settings) == []

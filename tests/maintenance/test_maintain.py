@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -19,6 +19,8 @@ from spark_jobs.maintenance import compaction, expiry
 from spark_jobs.maintenance.expiry import METADATA
 from spark_jobs.maintenance.table import maintain_table, tables_of
 from spark_jobs.mart_build.branches import heads
+from spark_jobs.mart_build.lock import build_at_once
+from spark_jobs.process.file_lock import LockedError
 from spark_jobs.settings import Settings, TablePolicy
 from tests import lakes
 from tests.checks.world import add
@@ -250,6 +252,38 @@ def test_a_commit_that_comes_between_is_no_failure(filled, settings, alerts, wha
     with commits_in_between(settings, alerts, 2):
         steps[what]()
     assert filled.table(alerts.full_name).count() > 0
+
+
+def test_tables_of_one_run_are_left_to_the_builds(filled, settings, monkeypatch, capfd):
+    """A build drops them while maintenance is at work."""
+    run_jobs_on(settings, monkeypatch)
+    filled.sql("create namespace if not exists lake.changes")
+    filled.sql("create table lake.changes.int_of_a_run (id bigint) using iceberg")
+    try:
+        assert maintain.main(["--pool", "lake_publish", "--dry-run"]) == 0
+        assert "changes.int_of_a_run" not in capfd.readouterr().out
+    finally:
+        filled.sql("drop table lake.changes.int_of_a_run purge")
+
+
+def test_marts_in_another_pool_still_have_the_lock_of_the_builds(filled, settings, monkeypatch):
+    run_jobs_on(settings, monkeypatch)
+    monkeypatch.setenv("TRACE_MAINTENANCE", '[{"tables": "marts.*", "pool": "lake_publish"}]')
+    held: list[bool] = []
+
+    def look(*_):
+        with suppress(LockedError), build_at_once(settings.home, "a build"):
+            held.append(False)
+            return
+        held.append(True)
+
+    monkeypatch.setattr(maintain.publication, "roll_forward", look)
+    filled.sql("create table lake.marts.fct_small (id bigint) using iceberg")
+    try:
+        assert maintain.main(["--pool", "lake_publish"]) == 0
+    finally:
+        filled.sql("drop table lake.marts.fct_small purge")
+    assert held == [True]
 
 
 def test_a_table_that_fails_is_reported_and_the_others_are_kept(filled, settings, monkeypatch, capfd):

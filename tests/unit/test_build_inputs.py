@@ -8,7 +8,14 @@ import pytest
 import yaml
 
 from spark_jobs.lake.offsets import CommittedOffsets, Position, Queue
-from spark_jobs.mart_build.definitions import DBT_PROJECT, Definitions, Node, digest_of_files
+from spark_jobs.mart_build.definitions import (
+    DBT_PROJECT,
+    Definitions,
+    Node,
+    ProjectChangedError,
+    digest_of_files,
+    of_unchanged_files,
+)
 from spark_jobs.mart_build.inputs import Inputs, Published
 from spark_jobs.settings import Limits
 
@@ -84,6 +91,21 @@ def test_a_changed_file_is_parsed_again(tmp_path):
     (tmp_path / "seeds" / "limits.csv").write_text("b")
     assert digest_of_files(tmp_path, Limits()) != before
     assert digest_of_files(tmp_path, Limits(grace_seconds=1)) != digest_of_files(tmp_path, Limits())
+
+
+def test_files_that_change_while_they_are_read_are_read_again(tmp_path):
+    file = tmp_path / "model.sql"
+    file.write_text("select 0")
+
+    def read(digest: str) -> tuple[str, str]:
+        found = file.read_text()
+        if found == "select 0":
+            file.write_text("select 1")
+        return found, digest
+
+    assert of_unchanged_files(tmp_path, Limits(), read) == ("select 1", digest_of_files(tmp_path, Limits()))
+    with pytest.raises(ProjectChangedError, match="changes while dbt parses it"):
+        of_unchanged_files(tmp_path, Limits(), lambda digest: file.write_text(file.read_text() + "\n"))
 
 
 def test_what_dbt_compile_writes_into_the_project_is_no_change(tmp_path):

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_jobs.settings import PROJECT, Settings
+from spark_jobs.settings import PROJECT, Settings, TablePolicy
 from spark_jobs.settings_error import SettingsError
 
 SECRET = "https://user:secret@example.org"
@@ -159,3 +159,10 @@ def test_without_a_cluster_there_is_nothing_to_ingest(tmp_path, job):
     )
     assert done.returncode == 2
     assert done.stderr == "failed: no cluster is configured: name a settings file in TRACE_SETTINGS\n"
+
+
+def test_retention_is_for_tables_whose_rows_have_an_age():
+    for tables in ("marts.*", "*", "intermediate.int_messages"):
+        with pytest.raises(ValueError, match="retention_days needs tables of raw, events, broker_facts, ops"):
+            TablePolicy(tables=tables, retention_days=400)
+    assert TablePolicy(tables="ops.check_results", retention_days=10).retention_days == 10

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import socket
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 
 import psutil
 import pytest
@@ -28,8 +30,8 @@ def world(filled, settings, broker, java) -> World:
     return made
 
 
-@pytest.fixture
-def driver(world: World) -> Iterator[Started]:
+@contextmanager
+def started_driver(world: World) -> Iterator[Started]:
     started = world.start(SERVE)
     until = time.monotonic() + SECONDS
     while not Client(world.settings.home).answers():
@@ -39,6 +41,12 @@ def driver(world: World) -> Iterator[Started]:
     yield started
     started.process.terminate()
     started.finished(60)
+
+
+@pytest.fixture
+def driver(world: World) -> Iterator[Started]:
+    with started_driver(world) as started:
+        yield started
     assert Address.read(world.settings.home) is None
 
 
@@ -139,3 +147,57 @@ def test_a_job_that_failed_ends_it(world: World, driver: Started):
     assert code not in (0, None)
     assert any("no such cluster" in line for line in lines)
     assert driver.finished(60).code == 0
+
+
+def test_a_job_that_waits_for_one_that_failed_is_left_to_a_driver_of_its_own(world: World, driver: Started):
+    """While the driver ends, it accepts no job that it would drop."""
+    with ThreadPoolExecutor(1) as pool:
+        failing = pool.submit(run, world, "--cluster", "no such cluster")
+        time.sleep(0.2)
+        code, lines = run(world, "--run-id", "waits")
+    assert failing.result()[0] not in (0, None)
+    assert code is None, lines
+    assert driver.finished(60).code == 0
+
+
+def test_a_frozen_driver_is_one_that_does_not_answer(world: World, driver: Started, monkeypatch):
+    monkeypatch.setattr("spark_jobs.driver.client.ANSWER_SECONDS", 2.0)
+    driver.process.send_signal(signal.SIGSTOP)
+    try:
+        began = time.monotonic()
+        assert not Client(world.settings.home).answers()
+        code, lines = run(world)
+        assert time.monotonic() - began < 30
+        assert code is None
+        assert lines[0].startswith("the driver does not answer: ")
+    finally:
+        driver.process.send_signal(signal.SIGCONT)
+    until = time.monotonic() + SECONDS
+    while not Client(world.settings.home).answers():
+        assert time.monotonic() < until
+
+
+def test_changed_settings_end_it_only_when_no_job_runs(world: World, tmp_path):
+    file = tmp_path / "settings.toml"
+    file.touch()
+    world.extra["TRACE_SETTINGS"] = str(file)
+    try:
+        with started_driver(world) as driver:
+            world.write(500)
+            refused: list[str] = []
+
+            def change(line: str) -> None:
+                if not refused:
+                    file.write_text('[spark]\ndriver_memory = "900m"\n')
+                    again = Client(world.settings.home).run(INGEST, [], {}, refused.append, busy_seconds=1)
+                    assert again is None
+
+            assert Client(world.settings.home).run(INGEST, ["--run-id", "long"], {}, change) == 0
+            assert refused == ["the driver does not run it: another job runs in it, for 1 s now"]
+            code, lines = run(world)
+            assert code is None
+            assert "Spark's properties have changed since it was started" in lines[0]
+            assert driver.finished(60).code == 1
+    finally:
+        del world.extra["TRACE_SETTINGS"]
+        Address.file(world.settings.home).unlink(missing_ok=True)  # it was killed

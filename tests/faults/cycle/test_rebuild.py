@@ -12,6 +12,7 @@ import pytest
 from spark_jobs.lake import catalog, tables
 from spark_jobs.lake.offsets import committed
 from spark_jobs.mart_build import branches, dbt, projects, rebuild_state
+from spark_jobs.mart_build.definitions import DBT_PROJECT, Definitions
 from spark_jobs.mart_build.inputs import Published
 from spark_jobs.mart_build.rebuild import SupersededError
 from tests.faults.cycle.rebuilding import CHANGED, add, begun, settings_of
@@ -77,3 +78,36 @@ def test_without_a_copy_of_the_published_models_a_normal_run_computes_the_change
     assert not plan.postponed
     assert plan.inputs.rebuilt
     assert plan.inputs.limits == settings.limits
+
+
+def test_a_model_that_is_gone_needs_no_rebuild(world: World):
+    """The rows of the others stay, so the normal run goes on with the models of this version."""
+    published = Published.of(world.settings)
+    settings = world.settings.model_copy(update={"rebuild": settings_of(world).rebuild})
+    events = committed(settings, tables.EVENTS)
+    assert events is not None
+    of = dbt.definitions_in(settings.home / "dbt")
+
+    def without_a_leaf(project, limits):
+        found = of(project, limits)
+        if project != DBT_PROJECT:
+            return found
+        return Definitions({name: node for name, node in found.nodes.items() if name != "slo_burn"})
+
+    plan = projects.plan(settings, events, published, without_a_leaf)
+    assert plan is not None
+    assert plan.inputs is not None
+    assert plan.project.folder == DBT_PROJECT
+    assert (plan.postponed, plan.inputs.rebuilt) == (frozenset(), frozenset())
+    assert plan.inputs.change_seq_from == published.change_seq_to
+
+
+def test_a_step_of_changed_files_ends_it(world: World, tmp_path):
+    of, state = begun(world)
+    project = tmp_path / "dbt_project"
+    shutil.copytree(DBT_PROJECT, project, ignore=shutil.ignore_patterns("target", "logs"))
+    model = project / "models" / "marts" / "slo_burn.sql"
+    model.write_text(model.read_text() + "\nlimit 1")
+    with pytest.raises(SupersededError, match="changed during the rebuild"):
+        next(replace(of, project=project).run_steps(state, of.steps(state), "test"))
+    assert rebuild_state.load(of.settings.home) is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import duckdb
+import pyarrow as pa
 import pytest
 
 from spark_jobs.lake import catalog
@@ -140,3 +141,13 @@ def test_what_is_refused(world: World, two: list[tuple[str, Contents]]):
     with pytest.raises(RollbackError, match=rf"expired its snapshots of 1 tables, such as {WITH_INPUTS}"):
         chosen(known(world), later.id)
     assert snapshot not in {each.snapshot_id for each in lake.load_table(WITH_INPUTS).metadata.snapshots}
+
+
+def test_the_table_of_a_model_that_is_gone_is_no_obstacle(world: World, two: list[tuple[str, Contents]]):
+    """No build writes it any more, and nothing drops it."""
+    lake = catalog.lake(world.settings)
+    lake.create_table("marts.gone", pa.schema([("id", pa.int64())]))
+    try:
+        assert {each.obstacle for each in known(world)} == {None}
+    finally:
+        lake.drop_table("marts.gone")
