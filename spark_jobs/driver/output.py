@@ -25,8 +25,6 @@ class Output:
         for stream in (1, 2):
             os.dup2(writing, stream)
         os.close(writing)
-        os.set_inheritable(1, True)
-        os.set_inheritable(2, True)
         self._mark = uuid.uuid4().hex
         self._marked = threading.Event()
         threading.Thread(target=self._read, args=(reading,), daemon=True).start()
