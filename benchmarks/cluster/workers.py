@@ -21,10 +21,10 @@ from sandbox.spark_cluster import Standalone, standalone
 from spark_jobs.settings import PROJECT
 
 WARM = 50_000
-MESSAGES = 1_200_000
+MESSAGES = 700_000
 ROUNDS = 3
 # Two machines do not share their cores with each other, nor with the broker.
-WORKER_CORES = 0.7
+WORKER_CORES = 0.5
 HOST, WORKERS = "127.0.0.1", ["127.0.0.2", "127.0.0.3"]
 
 
