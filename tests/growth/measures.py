@@ -95,20 +95,19 @@ def _of_processes(state: State) -> dict[str, float]:
     found = {}
     for name, component in state.read()["components"].items():
         with suppress(psutil.Error):
-            leader = psutil.Process(component["pid"])
-            of_component = [leader, *leader.children(recursive=True)]
-            found[f"memory of {name}, MB"] = sum(map(_memory, of_component)) / MB
+            found[f"memory of {name}, MB"] = _memory_without_tasks(psutil.Process(component["pid"])) / MB
     supervisor = state.supervisor()
     assert supervisor is not None, "make up has ended"
-    found["memory of the supervisor, MB"] = _memory(psutil.Process(supervisor)) / MB
+    found["memory of the supervisor, MB"] = psutil.Process(supervisor).memory_full_info().pss / MB
     return found
 
 
-def _memory(process: psutil.Process) -> int:
+def _memory_without_tasks(process: psutil.Process) -> int:
+    """Of a process and those that it started, but for the workers of Airflow, which run the tasks."""
     with suppress(psutil.Error):
-        command = " ".join(process.cmdline())
-        if "airflow worker" not in command and "spark_jobs.jobs" not in command:
-            return int(process.memory_full_info().pss)
+        if "airflow worker" not in " ".join(process.cmdline()):
+            own: int = process.memory_full_info().pss
+            return own + sum(map(_memory_without_tasks, process.children()))
     return 0
 
 
