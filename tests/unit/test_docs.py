@@ -59,7 +59,7 @@ def test_commands_paths_and_settings_exist(page):
 def test_the_examples_of_seeds_have_the_columns_of_the_files():
     text = (PROJECT / "docs" / "seeds.md").read_text()
     seeds = PROJECT / "dbt_project" / "seeds"
-    shown = dict(re.findall(r"\*\*`(\w+\.csv)`\*\*.*?```csv\n(.*?)```", text, re.DOTALL))
+    shown = dict(re.findall(r"\*\*`(\w+\.csv)`\*\*.*?```text\n(.*?)```", text, re.DOTALL))
     assert sorted(shown) == sorted(file.name for file in seeds.glob("*.csv"))
     for name, example in shown.items():
         header, *rows = csv.reader(io.StringIO(example))
