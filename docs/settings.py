@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import types
-from enum import Enum
 from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin
 
@@ -46,8 +45,6 @@ variables that have them. Only the addresses in the section `alerts` may contain
 setting takes effect in the next job; of the schedules, after `make down` and `make up`. A changed limit is a change of the
 models: all rows that depend on it are computed again ([incremental.md](incremental.md)).
 """
-# Sections within sections, which follow the one that they belong to.
-_NAMES = {"clusters": "[[clusters]]", "maintenance": "[[maintenance]]"}
 
 
 def models_in(annotation: Any) -> list[type[BaseModel]]:
@@ -79,13 +76,16 @@ def _default(field: FieldInfo) -> str:
         return "required"
     if field.default_factory is not None or field.default is None:
         return "unset"
-    value = field.default.value if isinstance(field.default, Enum) else field.default
-    return f"`{value}`" if isinstance(value, Path) else f"`{json.dumps(value)}`"
+    return f"`{field.default}`" if isinstance(field.default, Path) else f"`{json.dumps(field.default)}`"
 
 
 def _text(text: str) -> str:
     """Of a docstring or description, for Markdown: names of pages are links, and `<prefix>` is no tag."""
-    text = " ".join(text.split()).replace("|", r"\|").replace("<", r"\<")
+    text = " ".join(text.split()).replace("|", r"\|")
+    # What is in backticks is no tag anyway, and would show the backslash.
+    text = "`".join(
+        part if code % 2 else part.replace("<", r"\<") for code, part in enumerate(text.split("`"))
+    )
     return re.sub(r"docs/([\w/]+\.md)", r"[\1](\1)", text)
 
 
@@ -116,13 +116,13 @@ def _policies() -> str:
     return f"\nThe default rows, which stand after yours:\n\n{rows}"
 
 
-def _sections(name: str, model: type[BaseModel]) -> str:
-    text = f"\n## {name}\n\n{_text(model.__doc__ or '')}\n\n{_table(model)}"
-    for key, field in model.model_fields.items():
-        for inner in models_in(field.annotation):
-            is_list = get_origin(field.annotation) in (list, tuple)
-            path = f"{name.strip('[]')}.{key}"
-            text += _sections(f"[[{path}]]" if is_list else f"[{path}]", inner)
+def _sections(path: str, field: FieldInfo) -> str:
+    """The section of a setting, and those within it; nothing for a plain value."""
+    text = ""
+    heading = f"[[{path}]]" if get_origin(field.annotation) in (list, tuple) else f"[{path}]"
+    for model in models_in(field.annotation):
+        text += f"\n## {heading}\n\n{_text(model.__doc__ or '')}\n\n{_table(model)}"
+        text += "".join(_sections(f"{path}.{key}", inner) for key, inner in model.model_fields.items())
     return text
 
 
@@ -131,8 +131,8 @@ def render() -> str:
     page, sections = HEAD, ""
     page += "\n## Without a section\n\n| key | value | default | meaning |\n| --- | --- | --- | --- |\n"
     for name, field in Settings.model_fields.items():
-        if models := models_in(field.annotation):
-            sections += "".join(_sections(_NAMES.get(name, f"[{name}]"), model) for model in models)
+        sections += _sections(name, field)
+        if models_in(field.annotation):
             continue
         page += f"| `{name}` | {_type(field.annotation)} | {_default(field)} | {_text(field.description or '')} |\n"
     return page + sections + _policies()

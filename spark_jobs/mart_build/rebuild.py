@@ -122,7 +122,7 @@ class Rebuild:
         """Do the steps, and yield the result of each; the last one may have failed.
 
         Raises:
-            SupersededError: the rebuild was ended meanwhile, or retention has dropped records.
+            SupersededError: the rebuild was ended meanwhile, the dbt project has changed, or retention has dropped records.
         """
         inputs = self._inputs(state)
         for step in steps:
@@ -151,7 +151,7 @@ class Rebuild:
         """Take up on the branch what was merged since the base.
 
         Raises:
-            SupersededError: the rebuild was ended meanwhile, or an incremental run is not possible.
+            SupersededError: the rebuild was ended meanwhile, the dbt project has changed, or an incremental run is not possible.
         """
         self._raise_if_ended(state)
         self._raise_if_changed()
