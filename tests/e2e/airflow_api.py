@@ -50,6 +50,22 @@ class AirflowApi(Airflow):
             time.sleep(1)
         raise TimeoutError(f"run {run_id} of {dag_id} has not ended after {seconds:.0f} s")
 
+    def wait_for_success(self, dag_id: str, run_id: str, seconds: float) -> None:
+        """Raises AssertionError with the logs of the failed tasks if the run fails."""
+        if self.wait(dag_id, run_id, seconds) != "success":
+            raise AssertionError(f"run {run_id} of {dag_id} failed: {self._failed_tasks(dag_id, run_id)}")
+
+    def _failed_tasks(self, dag_id: str, run_id: str) -> dict[str, str]:
+        """The end of the log of the last try of each failed task."""
+        tasks = f"/api/v2/dags/{dag_id}/dagRuns/{run_id}/taskInstances"
+        logs = {}
+        for task in self.call("GET", tasks)["task_instances"]:
+            if task["state"] == "failed":
+                log = f"{tasks}/{task['task_id']}/logs/{task['try_number']}"
+                lines = self.call("GET", log, params={"map_index": task["map_index"]})["content"]
+                logs[f"{task['task_id']}[{task['map_index']}]"] = "\n".join(str(line) for line in lines[-40:])
+        return logs
+
     def page(self, path: str) -> httpx.Response:
         """Any page of the server, whatever its status."""
         return self.client.get(path)

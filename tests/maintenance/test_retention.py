@@ -16,7 +16,7 @@ from spark_jobs.settings import TablePolicy
 from tests.spark.stored import messages, planned, write
 
 DAYS = 30
-POLICY = TablePolicy(tables="*", retention_days=DAYS)
+POLICY = TablePolicy(tables="raw.*", retention_days=DAYS)
 # The queue of `stored` passes this midnight with offset 10.
 MIDNIGHT = datetime(2026, 11, 21)
 NOW = datetime(2026, 11, 21, 13, 0, tzinfo=UTC) + timedelta(days=DAYS)

@@ -137,7 +137,7 @@ def started_by_records(airflow: AirflowApi) -> list[str]:
 
 def ingested(airflow: AirflowApi, run: str) -> dict[str, str]:
     """The states of the tasks of a run of `trace_ingest`, when it has ended well."""
-    assert airflow.wait("trace_ingest", run, RUN_SECONDS) == "success"
+    airflow.wait_for_success("trace_ingest", run, RUN_SECONDS)
     return airflow.task_states("trace_ingest", run)
 
 
@@ -240,7 +240,7 @@ def test_trace_ingest_starts_trace_marts_when_records_came_and_only_then(world, 
     while not (started := started_by_records(airflow)):
         assert time.monotonic() < until, "records came, and no run of trace_marts started"
         time.sleep(1)
-    assert airflow.wait("trace_marts", started[0], RUN_SECONDS) == "success"
+    airflow.wait_for_success("trace_marts", started[0], RUN_SECONDS)
     assert ingested(airflow, airflow.trigger("trace_ingest"))["announce"] == "skipped"
     assert started_by_records(airflow) == started
 
@@ -309,7 +309,7 @@ def test_trace_backfill_follows_its_form_and_its_page_shows_the_result(world, ai
     looked = airflow.trigger("trace_backfill", **asked)
     done = airflow.trigger("trace_backfill", **asked, what="reextract", dry_run=False)
     for run, task, other in ((looked, "replay", "reextract"), (done, "reextract", "replay")):
-        assert airflow.wait("trace_backfill", run, RUN_SECONDS) == "success"
+        airflow.wait_for_success("trace_backfill", run, RUN_SECONDS)
         states = airflow.task_states("trace_backfill", run)
         assert (states[task], states[other]) == ("success", "skipped")
     pages = {run: airflow.page(f"/trace-warehouse/runs/trace_backfill/{run}").text for run in (looked, done)}
@@ -327,7 +327,7 @@ def test_a_sensor_waits_in_the_triggerer_until_messages_come(world, airflow):
         assert time.monotonic() < until, airflow.task_states("waiting", run)
         time.sleep(0.5)
     generate(world.sandbox.namesrv, 20, world.traffic)
-    assert airflow.wait("waiting", run, 60) == "success"
+    airflow.wait_for_success("waiting", run, 60)
     xcom = f"/api/v2/dags/waiting/dagRuns/{run}/taskInstances/new_messages/xcomEntries/return_value"
     unread = airflow.call("GET", xcom, params={"deserialize": True})["value"]
     assert sum(unread.values()) > 0
@@ -400,7 +400,7 @@ def test_a_dead_scheduler_is_restarted_and_resolves_no_alert(world, airflow, ale
     scheduler = components(world)["scheduler"]
     assert scheduler["pid"] != first
     assert (scheduler["restarts"], scheduler["last_end"]) == (1, "ended with code -9")
-    assert airflow.wait("slow", run, 60) == "success"
+    airflow.wait_for_success("slow", run, 60)
     assert make_up(world, "status").returncode in (0, 1)  # 1 while the alert of the silence stands
     tasks.task_ended(world.settings, "any/task", False, "its log", "any", datetime.now(UTC))
 
@@ -500,7 +500,7 @@ def test_new_messages_start_the_ingest_in_the_driver_that_stays(world, airflow):
         assert time.monotonic() < until, "there are new messages, and no run of trace_ingest started"
         time.sleep(1)
     assert {run["run_type"] for run in runs} == {"asset_triggered"}
-    assert airflow.wait("trace_ingest", runs[0]["dag_run_id"], RUN_SECONDS) == "success"
+    airflow.wait_for_success("trace_ingest", runs[0]["dag_run_id"], RUN_SECONDS)
     of_driver = f"ingest runs in the driver of `make up`, process {driver}"
     until = time.monotonic() + RUN_SECONDS
     while not any(of_driver in text and "marts published" in text for text in ingest_logs(world).values()):
@@ -509,10 +509,10 @@ def test_new_messages_start_the_ingest_in_the_driver_that_stays(world, airflow):
         for run in airflow.runs("trace_marts"):
             airflow.wait("trace_marts", run["dag_run_id"], RUN_SECONDS)
         generate(world.sandbox.namesrv, 2, world.traffic)
-        assert airflow.wait("trace_ingest", airflow.trigger("trace_ingest"), RUN_SECONDS) == "success"
+        airflow.wait_for_success("trace_ingest", airflow.trigger("trace_ingest"), RUN_SECONDS)
     airflow.pause("trace_marts")
     paused = airflow.trigger("trace_ingest")
-    assert airflow.wait("trace_ingest", paused, RUN_SECONDS) == "success"
+    airflow.wait_for_success("trace_ingest", paused, RUN_SECONDS)
     airflow.pause("trace_marts", False)
     assert "no marts are built, as the DAG trace_marts is paused" in ingest_logs(world)[f"run_id={paused}"]
     assert components(world)["driver"]["pid"] == driver

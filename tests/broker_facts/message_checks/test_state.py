@@ -5,7 +5,7 @@ from __future__ import annotations
 from sandbox.broker import Sandbox
 from spark_jobs.lake.tables import OBSERVATIONS
 from tests.broker_facts.clients import SECONDS
-from tests.broker_facts.conftest import World
+from tests.broker_facts.conftest import NOT_DUE_LEVEL, World
 from tests.broker_facts.message_checks.conftest import TOPIC
 from tests.broker_facts.message_checks.looked_up import checked, checked_until, states, with_limits
 from tests.broker_facts.message_checks.suspected import suspect
@@ -91,18 +91,20 @@ def test_the_tags_of_a_message_of_a_batch(world: World, java, sent):
 
 
 def test_a_delayed_message_is_not_delivered_until_it_is_due(world: World, java, sent):
-    world = with_limits(world)
-    delayed = java("send_one", topic=TOPIC, tag="a", level=18)  # 10 s
-    held = checked(world, suspect(delayed, TOPIC, "pauses"), suspect(delayed, TOPIC, "reads-b"))
+    late = java("send_one", topic=TOPIC, tag="a", level=NOT_DUE_LEVEL)  # 1 h
+    other = World(world.settings, world.cluster.model_copy(update={"name": "not-due"}))
+    held = checked(other, suspect(late, TOPIC, "pauses"), suspect(late, TOPIC, "reads-b"))
     assert states(held) == {"pauses": "not_delivered", "reads-b": "filtered"}
     assert {(row["is_stored"], row["held_as"], row["queue_offset"], row["stored_at"]) for row in held} == {
         (True, "delay", None, None)
     }
     (due,) = {row["due_at"] for row in held}
-    assert 9 < due.timestamp() - delayed["sent_at"] < SECONDS
-    row = checked_until(world, {"state": "not_consumed"})
-    assert (row["held_as"], row["due_at"], row["queue_id"]) == (None, due, 0)
-    assert row["stored_at"] >= due
+    assert 3590 < due.timestamp() - late["sent_at"] < 3600 + SECONDS
+    soon = java("send_one", topic=TOPIC, tag="a", level=4)  # 2 s
+    row = checked_until(with_limits(world), {"state": "not_consumed"}, suspect(soon, TOPIC, "pauses"))
+    assert (row["held_as"], row["queue_id"]) == (None, 0)
+    assert 1 < row["due_at"].timestamp() - soon["sent_at"] < SECONDS
+    assert row["stored_at"] >= row["due_at"]
     assert row["queue_offset"] > 0
 
 
