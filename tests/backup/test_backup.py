@@ -60,8 +60,6 @@ def test_a_restore_elsewhere_is_the_lake_of_the_back_up(original, spark, root, t
     (view,) = (each for each in contents.tables_of(home / "catalog.db") if each.is_view)
     assert Path(view.metadata).is_relative_to(home)
     assert Path(view.metadata).exists()
-    merged = job("merge", home)
-    assert merged.returncode == 0, merged.stderr
 
 
 def test_damaged_and_missing_files_are_named(original, root, tmp_path):

@@ -165,16 +165,14 @@ class Judged:
 
 
 @pytest.fixture(scope="module")
-def judged(
-    facts_lake: Settings, broker: Sandbox, java, spark: SparkSession, catalog, tmp_path_factory
-) -> Iterator[Judged]:
+def judged(facts_lake: Settings, broker: Sandbox, java, spark: SparkSession, catalog) -> Iterator[Judged]:
     lakes.empty(spark, facts_lake)
     tables.ensure(spark)
     settings = settings_at_once(facts_lake, max_delay_seconds=MAX_DELAY)
     asked, not_asked = (
         Cluster(name=name, namesrv=[broker.namesrv], trace_topics=[TRACE]) for name in (ASKED, NOT_ASKED)
     )
-    warehouse = Warehouse(spark, catalog, settings, asked, tmp_path_factory.mktemp("causes"), not_asked)
+    warehouse = Warehouse(spark, catalog, settings, asked, not_asked)
     cases = traffic(java, broker, warehouse)
     warehouse.run()
     asked_at = warehouse.record()

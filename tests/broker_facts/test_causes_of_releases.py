@@ -92,7 +92,7 @@ def judged(facts_lake: Settings, spark: SparkSession, catalog, tmp_path_factory)
     nameserver.nameserver.start()
     try:
         cluster = Cluster(name="old", namesrv=[nameserver.namesrv], credentials_env="OLD")
-        warehouse = Warehouse(spark, catalog, settings_at_once(facts_lake), cluster, folder / "state")
+        warehouse = Warehouse(spark, catalog, settings_at_once(facts_lake), cluster)
         with ExitStack() as stack:
             address = stack.enter_context(broker_4_9(folder / "broker", nameserver.namesrv, ACL))
             clients = {

@@ -22,6 +22,7 @@ from spark_jobs.mart_build.inputs import inputs_now
 from spark_jobs.settings import Cluster
 from tests import lakes
 from tests.broker_facts.conftest import World
+from tests.planning import only_models
 
 TOPIC = "covered"
 GROUPS = ("traced-group", "untraced-group")
@@ -48,9 +49,7 @@ class Covered:
 
 
 @pytest.fixture(scope="module")
-def covered(
-    facts_lake, broker: Sandbox, java, spark: SparkSession, catalog, tmp_path_factory
-) -> Iterator[Covered]:
+def covered(facts_lake, broker: Sandbox, java, spark: SparkSession, catalog) -> Iterator[Covered]:
     lakes.empty(spark, facts_lake)
     tables.ensure(spark)
     world = World(facts_lake, Cluster(name="covered", namesrv=[broker.namesrv]))
@@ -75,7 +74,8 @@ def covered(
     assert inputs is not None
     watermark = (hour + timedelta(hours=2)).replace(tzinfo=UTC)
     inputs = replace(inputs, watermarks={"covered": int(watermark.timestamp() * 1000)})
-    done = build_and_publish(spark, catalog, inputs, tmp_path_factory.mktemp("dbt"))
+    with only_models("+trace_coverage", "+untraced_clients"):
+        done = build_and_publish(spark, catalog, inputs, world.settings.home / "dbt")
     assert done.passed, (done.error, done.failures)
     marts = (spark.table(f"lake.marts.{name}").collect() for name in ("trace_coverage", "untraced_clients"))
     coverage, clients = ([row.asDict() for row in rows] for rows in marts)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -24,6 +23,7 @@ from spark_jobs.mart_build.build import build_and_publish
 from spark_jobs.mart_build.inputs import Inputs, Published, inputs_now
 from spark_jobs.settings import BrokerFacts, Cluster, Extract, Limits, Settings
 from tests.broker_facts.conftest import World
+from tests.planning import FACTS, only_models
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,6 @@ class Warehouse:
     catalog: Any
     settings: Settings
     asked: Cluster
-    state: Path
     not_asked: Cluster | None = None
 
     @property
@@ -51,7 +50,7 @@ class Warehouse:
         return World(self.settings, self.asked).rows(OBSERVATIONS)[-1]["observed_at"]
 
     def run(self, as_of: datetime | None = None) -> None:
-        """Extract and merge the traces, and build the marts, as of a time or of what was read."""
+        """Extract and merge the traces, and build the marts of problems, as of a time or of what was read."""
         for cluster in self.clusters:
             done, _ = publish.retry_on_conflict()(extract, self.spark, cluster, self.settings, "run")
             assert not done.failures
@@ -64,7 +63,8 @@ class Warehouse:
             inputs = replace(
                 inputs, watermarks=dict.fromkeys(inputs.watermarks, int(as_of.timestamp() * 1000))
             )
-        built = build_and_publish(self.spark, self.catalog, inputs, self.state)
+        with only_models(*FACTS):
+            built = build_and_publish(self.spark, self.catalog, inputs, self.settings.home / "dbt")
         assert built.passed, (built.error, built.failures)
 
     def rows(self) -> list[dict[str, Any]]:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import secrets
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
@@ -18,6 +20,7 @@ from sandbox.traffic import generate
 from spark_jobs.process.home import keep_private
 from spark_jobs.settings import PROJECT, Cluster, Settings
 from tests import official_client
+from tests.e2e.browser import api_server
 from tests.e2e.world import World, make
 from tests.planning import QUICK
 from tests.soak import IS_SOAK
@@ -26,6 +29,22 @@ MESSAGES = 400
 # What takes minutes and stops nothing that another test does not stop runs in `make soak` alone.
 _SOAK = ["test_interrupted.py", "test_killed.py", "test_make_run.py", "test_restored.py"]
 collect_ignore = [] if IS_SOAK else _SOAK
+
+
+@dataclass(frozen=True)
+class Server:
+    """Airflow's web server over what `make demo` has left.
+
+    Attributes:
+        password: of the user in it.
+        metrics_token: what a Prometheus has to send.
+        log: of the server.
+    """
+
+    url: str
+    password: str
+    metrics_token: str
+    log: Path
 
 
 @dataclass
@@ -55,3 +74,12 @@ def world(tmp_path_factory) -> Iterator[DemoWorld]:
             settings = Settings(home=home, clusters=[cluster])
             environment = prepare(settings) | {"TRACE_SPARK__CONF": json.dumps(QUICK)}
         yield DemoWorld(sandbox, settings, environment, demo)
+
+
+@pytest.fixture(scope="package")
+def server(world, tmp_path_factory) -> Iterator[Server]:
+    folder = tmp_path_factory.mktemp("api")
+    token, log = folder / "metrics.token", folder / "api-server.log"
+    token.write_text(secrets.token_hex(16))
+    with api_server(world.environment | {"TRACE_METRICS__TOKEN_FILE": str(token)}, log) as (url, password):
+        yield Server(url, password, token.read_text(), log)

@@ -22,7 +22,6 @@ from spark_jobs.serving.build import build
 from tests.e2e.browser import (
     DESKTOP,
     PHONE,
-    api_server,
     chromium,
     is_too_wide,
     log_in,
@@ -61,12 +60,6 @@ def calls(record) -> dict[str, list[Event]]:
 
 
 @pytest.fixture(scope="module")
-def server(world, tmp_path_factory) -> Iterator[tuple[str, str]]:
-    with api_server(world.environment, tmp_path_factory.mktemp("api") / "api-server.log") as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
     with chromium() as found:
         yield found
@@ -75,12 +68,11 @@ def browser() -> Iterator[Any]:
 @pytest.fixture(scope="module")
 def session(server, browser) -> dict[str, Any]:
     """Cookies of a user who was sent to the login page by a permanent link, and came back to it."""
-    url, password = server
-    context = browser.new_context(base_url=url)
+    context = browser.new_context(base_url=server.url)
     page, seen = watched(context)
     page.goto(f"{PAGES}/messages?state=orphaned")
     page.wait_for_url("**/auth/login**")
-    log_in(page, password)
+    log_in(page, server.password)
     page.wait_for_url(f"**{PAGES}/messages?state=orphaned")
     expect(page.get_by_role("heading", level=1)).to_have_text("Messages")
     expect(page.get_by_label("State")).to_have_value("orphaned")
@@ -95,7 +87,7 @@ def page(server, browser, session) -> Iterator[Page]:
     """A tab of a user who is logged in; nothing may run on it but our script."""
     width, height = DESKTOP
     context = browser.new_context(
-        base_url=server[0], storage_state=session, viewport={"width": width, "height": height}
+        base_url=server.url, storage_state=session, viewport={"width": width, "height": height}
     )
     found, seen = watched(context)
     yield found
@@ -396,7 +388,9 @@ def test_copy_as_json(page, record):
 
 
 def test_without_scripts_all_is_there(server, browser, session, record, calls):
-    with browser.new_context(base_url=server[0], storage_state=session, java_script_enabled=False) as context:
+    with browser.new_context(
+        base_url=server.url, storage_state=session, java_script_enabled=False
+    ) as context:
         page = context.new_page()
         send = sends(record, "normal")[0]
         page.goto(f"{PAGES}/messages/demo/{send['msg_id']}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 import shutil
 import socket
 import sqlite3
@@ -22,7 +21,7 @@ from deploy import child_process
 from spark_jobs.metrics.registry import METRICS
 from spark_jobs.settings import PROJECT
 from tests.checks.loopback import until
-from tests.e2e.browser import api_server
+from tests.e2e.conftest import Server
 from tests.e2e.world import World
 from tests.plugins.prometheus import needs_prometheus
 
@@ -32,23 +31,18 @@ JOB = "rocketmq-trace"
 
 
 @pytest.fixture(scope="module")
-def prometheus(world, tmp_path_factory) -> Iterator[httpx.Client]:
+def prometheus(server: Server, tmp_path_factory) -> Iterator[httpx.Client]:
     """Prometheus with the configuration of the example, but for the ports, and scrapes each second."""
     folder = tmp_path_factory.mktemp("prometheus")
-    token = folder / "metrics.token"
-    token.write_text(secrets.token_hex(16))
-    environment = world.environment | {"TRACE_METRICS__TOKEN_FILE": str(token)}
-    with api_server(environment, folder / "api-server.log") as (url, _):
-        target = url.removeprefix("http://")
-        refused = httpx.get(f"{url}/trace-warehouse/metrics", headers={"Authorization": "Bearer nonsense"})
-        assert refused.status_code == 401
-        with running(folder, target) as client:
-            up = f'up{{job="{JOB}", instance="{target}"}}'
-            until(
-                lambda: [value for _, value in query(client, up)] == [1.0], 60, "Prometheus scrapes nothing"
-            )
-            yield client
-    assert token.read_text() not in (folder / "api-server.log").read_text()
+    (folder / "metrics.token").write_text(server.metrics_token)
+    target = server.url.removeprefix("http://")
+    refused = httpx.get(f"{server.url}/trace-warehouse/metrics", headers={"Authorization": "Bearer nonsense"})
+    assert refused.status_code == 401
+    with running(folder, target) as client:
+        up = f'up{{job="{JOB}", instance="{target}"}}'
+        until(lambda: [value for _, value in query(client, up)] == [1.0], 60, "Prometheus scrapes nothing")
+        yield client
+    assert server.metrics_token not in server.log.read_text()
 
 
 @pytest.fixture(scope="module")

@@ -13,9 +13,9 @@ from pyiceberg.catalog import Catalog
 
 from tests.dbt.events import Events
 from tests.incremental.builds import build
-from tests.planning import without_data_tests
+from tests.planning import FACTS, only_models, without_data_tests
 
-FACTS = ("fct_sends", "fct_consume_attempts", "fct_deliveries", "fct_messages")
+COMPARED = ("fct_sends", "fct_consume_attempts", "fct_deliveries", "fct_messages")
 INDEX = "intermediate.int_message_hours"
 DAY, HOUR = 86_400, 3_600
 OLD_DAYS = 9
@@ -50,15 +50,18 @@ class Files:
 
 
 @pytest.fixture(scope="module")
-def files(empty_lake, catalog, settings, state) -> tuple[Files, Files]:
+def files(empty_lake, catalog, settings, state) -> Iterator[tuple[Files, Files]]:
     """Of a build with a message in the hour of a hundred others, and of one without records, days later."""
+    with only_models(*FACTS), without_data_tests():
+        yield _built(empty_lake, catalog, settings, state)
 
+
+def _built(empty_lake, catalog, settings, state) -> tuple[Files, Files]:
     first = Events()
     for number in range(100):
         consumed(number, number * 10 - OLD_DAYS * DAY * (number % 2), first)
     first.write(empty_lake, HOUR)
-    with without_data_tests():
-        build(empty_lake, catalog, settings, state)
+    build(empty_lake, catalog, settings, state)
     start = _files(catalog)
 
     second = Events()
@@ -71,14 +74,13 @@ def files(empty_lake, catalog, settings, state) -> tuple[Files, Files]:
     middle = _files(catalog)
 
     Events().write(empty_lake, HOUR + LATER, 2)
-    with without_data_tests():
-        build(empty_lake, catalog, settings, state)
+    build(empty_lake, catalog, settings, state)
     end = _files(catalog)
     return Files(start[0], middle[0], start[1], middle[1]), Files(middle[0], end[0], middle[1], end[1])
 
 
 def _files(catalog: Catalog) -> tuple[dict[str, set[str]], dict[str, int]]:
-    names = [*(f"marts.{fact}" for fact in FACTS), INDEX]
+    names = [*(f"marts.{fact}" for fact in COMPARED), INDEX]
     found = {name: catalog.load_table(name).inspect.files() for name in names}
     return (
         {name: set(each["file_path"].to_pylist()) for name, each in found.items()},
@@ -108,7 +110,7 @@ def _away(paths: list[Path]) -> Iterator[None]:
             path.with_suffix(".away").rename(path)
 
 
-@pytest.mark.parametrize("fact", FACTS)
+@pytest.mark.parametrize("fact", COMPARED)
 def test_a_new_message_in_a_full_hour_rewrites_no_file(files, fact):
     of_new_message, _ = files
     assert of_new_message.removed(f"marts.{fact}") == set()
@@ -122,7 +124,7 @@ def test_a_new_message_reads_the_days_of_its_id_alone(files):
     assert of_new_message.rows_after[INDEX] == of_new_message.rows_before[INDEX] + 1
 
 
-@pytest.mark.parametrize("fact", FACTS)
+@pytest.mark.parametrize("fact", COMPARED)
 def test_consumed_messages_are_not_computed_again_when_they_could_be_orphans(files, fact):
     _, of_none = files
     assert of_none.removed(f"marts.{fact}") == set()

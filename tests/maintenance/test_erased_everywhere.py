@@ -15,7 +15,7 @@ from spark_jobs.maintenance.retention import drop_old_rows
 from spark_jobs.serving import files
 from spark_jobs.settings import TablePolicy
 from tests.maintenance.files import holding
-from tests.planning import run_jobs_on, without_data_tests
+from tests.planning import FACTS, only_models, run_jobs_on, without_data_tests
 from tests.spark.stored import messages, planned, write
 
 S, R = "\x01", "\x02"
@@ -85,7 +85,7 @@ def test_rows_of_the_marts_whose_records_are_gone_stay_but_for_those_that_name_i
     )
     write(lake, settings, rows.union(again), planned(0, NEXT_DAY + 1), "run")
     merge_all(lake, settings, "run")
-    with without_data_tests():
+    with only_models(*FACTS), without_data_tests():
         assert marts.main([]) == 0
     day_after = datetime(2026, 11, 22, 13, tzinfo=UTC)
     for table in (tables.RAW, tables.EVENTS):
@@ -94,7 +94,7 @@ def test_rows_of_the_marts_whose_records_are_gone_stay_but_for_those_that_name_i
         )
     assert lake.table(tables.RAW.full_name).count() == 1
 
-    with without_data_tests():
+    with only_models(*FACTS), without_data_tests():
         assert marts.main(["--full-refresh"]) == 0
     assert {row.msg_id for row in lake.table("lake.marts.fct_messages").collect()} == {
         *("OTHER0001", "OTHER0002", TEXT)

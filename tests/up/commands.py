@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import os
 import signal
 import sqlite3
@@ -11,10 +12,12 @@ import time
 from contextlib import closing, suppress
 
 from deploy.up import State
-from sandbox.traffic import generate
+from sandbox.broker import TRACE_TOPIC
 from spark_jobs.settings import PROJECT
 from tests.e2e.demos import data_files, jobs_of
 from tests.e2e.world import World, run_variables
+from tests.faults.jobs.bodies import body
+from tests.rocketmq import java_client
 
 PORT = 20_917
 DASHBOARDS_PORT = 20_918
@@ -48,9 +51,15 @@ def make_up(world: World, command: str, **environment: str) -> subprocess.Comple
     )
 
 
+def produce(world: World, messages: int) -> None:
+    """Write trace messages, as clients would that send and consume nothing else."""
+    bodies = [base64.b64encode(body(number)).decode() for number in range(messages)]
+    request = {"do": "produce", "topic": TRACE_TOPIC, "broker": world.sandbox.broker_name, "bodies": bodies}
+    java_client.run(world.sandbox.namesrv, world.sandbox.folder / "java", [request])
+
+
 def left_by_a_killed_run(world: World) -> str:
     """Kill `make run` while it writes what it has read; what else wants the folder meanwhile is refused with one line."""
-    generate(world.sandbox.namesrv, 20, world.traffic)
     environment = world.environment | {"PYTHONUNBUFFERED": "1"}
     command = [sys.executable, "-m", "deploy.run_once", "--namesrv", world.sandbox.namesrv]
     log = world.settings.home / "logs" / "trace_ingest.log"

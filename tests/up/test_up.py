@@ -25,7 +25,6 @@ from deploy.home_lock import lock_file
 from deploy.up import State
 from sandbox import admin, proof
 from sandbox.scenarios import TRACE_TOPICS
-from sandbox.traffic import generate
 from spark_jobs.alerts import tasks
 from spark_jobs.process.file_lock import holder, processes_with
 from tests.checks.loopback import alertmanager, needs_alertmanager, receiver
@@ -41,6 +40,7 @@ from tests.up.commands import (
     left_by_a_killed_run,
     make_up,
     make_up_dashboards,
+    produce,
 )
 from tests.up.dag_files import FRAGILE, SLOW, WAITING
 
@@ -326,7 +326,7 @@ def test_a_sensor_waits_in_the_triggerer_until_messages_come(world, airflow):
     while airflow.task_states("waiting", run) != {"new_messages": "deferred"}:
         assert time.monotonic() < until, airflow.task_states("waiting", run)
         time.sleep(0.5)
-    generate(world.sandbox.namesrv, 20, world.traffic)
+    produce(world, 20)
     airflow.wait_for_success("waiting", run, 60)
     xcom = f"/api/v2/dags/waiting/dagRuns/{run}/taskInstances/new_messages/xcomEntries/return_value"
     unread = airflow.call("GET", xcom, params={"deserialize": True})["value"]
@@ -494,7 +494,7 @@ def test_new_messages_start_the_ingest_in_the_driver_that_stays(world, airflow):
     until_healthy(world)
     driver = components(world)["driver"]["pid"]
     before = {run["dag_run_id"] for run in airflow.runs("trace_ingest")}
-    generate(world.sandbox.namesrv, 20, world.traffic)
+    produce(world, 20)
     until = time.monotonic() + RUN_SECONDS  # a run for what was sent before may build the marts first
     while not (runs := [r for r in airflow.runs("trace_ingest") if r["dag_run_id"] not in before]):
         assert time.monotonic() < until, "there are new messages, and no run of trace_ingest started"
@@ -508,7 +508,7 @@ def test_new_messages_start_the_ingest_in_the_driver_that_stays(world, airflow):
         assert time.monotonic() < until, {run: text[-1000:] for run, text in ingest_logs(world).items()}
         for run in airflow.runs("trace_marts"):
             airflow.wait("trace_marts", run["dag_run_id"], RUN_SECONDS)
-        generate(world.sandbox.namesrv, 2, world.traffic)
+        produce(world, 2)
         airflow.wait_for_success("trace_ingest", airflow.trigger("trace_ingest"), RUN_SECONDS)
     airflow.pause("trace_marts")
     paused = airflow.trigger("trace_ingest")

@@ -43,11 +43,18 @@ def started_driver(world: World) -> Iterator[Started]:
     started.finished(60)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def driver(world: World) -> Iterator[Started]:
+    """One for the tests up to the one that ends it."""
     with started_driver(world) as started:
         yield started
     assert Address.read(world.settings.home) is None
+
+
+@pytest.fixture
+def another_driver(world: World) -> Iterator[Started]:
+    with started_driver(world) as started:
+        yield started
 
 
 def run(world: World, *arguments: str, job: str = INGEST, **environment: str) -> tuple[int | None, list[str]]:
@@ -105,7 +112,38 @@ def test_what_it_refuses_is_left_to_a_driver_of_the_tasks_own(world: World, driv
         assert stranger.recv(100) == b"", "no answer"
 
 
-def test_a_task_that_is_ended_ends_the_driver_and_nothing_is_lost(world: World, driver: Started, monkeypatch):
+def test_a_job_that_failed_ends_it_and_the_next_one_is_left_to_a_driver_of_its_own(
+    world: World, driver: Started
+):
+    """The driver would drop a job that comes while it ends."""
+    code, lines = run(world, "--cluster", "no such cluster")
+    assert code not in (0, None)
+    assert any("no such cluster" in line for line in lines)
+    code, lines = run(world, "--run-id", "comes at once")
+    assert code is None, lines
+    assert driver.finished(60).code == 0
+
+
+def test_a_frozen_driver_is_one_that_does_not_answer(world: World, another_driver: Started, monkeypatch):
+    monkeypatch.setattr("spark_jobs.driver.client.ANSWER_SECONDS", 2.0)
+    another_driver.process.send_signal(signal.SIGSTOP)
+    try:
+        began = time.monotonic()
+        assert not Client(world.settings.home).answers()
+        code, lines = run(world)
+        assert time.monotonic() - began < 30
+        assert code is None
+        assert lines[0].startswith("the driver does not answer: ")
+    finally:
+        another_driver.process.send_signal(signal.SIGCONT)
+    until = time.monotonic() + SECONDS
+    while not Client(world.settings.home).answers():
+        assert time.monotonic() < until
+
+
+def test_a_task_that_is_ended_ends_the_driver_and_nothing_is_lost(
+    world: World, another_driver: Started, monkeypatch
+):
     """Another task does not wait longer for it than it is asked to."""
     for name, value in world.environment.items():
         monkeypatch.setenv(name, value)
@@ -117,7 +155,7 @@ def test_a_task_that_is_ended_ends_the_driver_and_nothing_is_lost(world: World, 
     )
     world.write(2000)
     client = Client(world.settings.home)
-    children = psutil.Process(driver.process.pid).children(recursive=True)
+    children = psutil.Process(another_driver.process.pid).children(recursive=True)
     lines: list[str] = []
 
     def say(line: str) -> None:
@@ -133,45 +171,13 @@ def test_a_task_that_is_ended_ends_the_driver_and_nothing_is_lost(world: World, 
 
     with pytest.raises(DriverEndedError):
         client.run(INGEST, [], {}, say)
-    assert driver.finished(60).code == 1
+    assert another_driver.finished(60).code == 1
     assert [child for child in psutil.wait_procs(children, 30)[1] if child.is_running()] == []
     assert run(world)[0] is None, "no driver runs"
     assert world.ingest() == 0
     found = world.compare(RAW, EVENTS)
     assert (found.lost, found.doubled, found.wrong) == (0, 0, 0)
     Address.file(world.settings.home).unlink()  # it was killed
-
-
-def test_a_job_that_failed_ends_it(world: World, driver: Started):
-    code, lines = run(world, "--cluster", "no such cluster")
-    assert code not in (0, None)
-    assert any("no such cluster" in line for line in lines)
-    assert driver.finished(60).code == 0
-
-
-def test_a_job_that_comes_while_it_ends_is_left_to_a_driver_of_its_own(world: World, driver: Started):
-    """The driver would drop it."""
-    assert run(world, "--cluster", "no such cluster")[0] not in (0, None)
-    code, lines = run(world, "--run-id", "comes at once")
-    assert code is None, lines
-    assert driver.finished(60).code == 0
-
-
-def test_a_frozen_driver_is_one_that_does_not_answer(world: World, driver: Started, monkeypatch):
-    monkeypatch.setattr("spark_jobs.driver.client.ANSWER_SECONDS", 2.0)
-    driver.process.send_signal(signal.SIGSTOP)
-    try:
-        began = time.monotonic()
-        assert not Client(world.settings.home).answers()
-        code, lines = run(world)
-        assert time.monotonic() - began < 30
-        assert code is None
-        assert lines[0].startswith("the driver does not answer: ")
-    finally:
-        driver.process.send_signal(signal.SIGCONT)
-    until = time.monotonic() + SECONDS
-    while not Client(world.settings.home).answers():
-        assert time.monotonic() < until
 
 
 def test_changed_settings_end_it_only_when_no_job_runs(world: World, tmp_path):

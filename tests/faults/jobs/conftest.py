@@ -62,6 +62,11 @@ def java(broker: Sandbox) -> Iterator[ClientProcess]:
 @pytest.fixture(scope="module")
 def filled(spark: SparkSession, settings: Settings) -> SparkSession:
     """The session with the pipeline's tables, which fill up from test to test of a file: each looks at its own topic."""
+    return with_tables(spark, settings)
+
+
+def with_tables(spark: SparkSession, settings: Settings) -> SparkSession:
+    """The session with an empty lake."""
     lakes.empty(spark, settings)
     tables.ensure(spark)
     for table in (tables.RAW, tables.EVENTS):  # a main from the start, as after the first run ever

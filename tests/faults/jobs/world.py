@@ -22,7 +22,7 @@ from pyspark.sql import SparkSession
 from deploy import child_process
 from sandbox import registration
 from sandbox.broker import Sandbox
-from spark_jobs.jobs import extract, ingest, marts, merge, replay
+from spark_jobs.jobs import advance_ingest, extract, ingest, marts, merge, replay
 from spark_jobs.lake import catalog
 from spark_jobs.lake.tables import EVENTS, RAW, Table
 from spark_jobs.settings import PROJECT, Cluster, Settings
@@ -164,6 +164,10 @@ class World:
     def ingest(self, *arguments: str, run_id: str = "recovery") -> int:
         """The job, in this session."""
         return self._here(ingest.main, [*arguments, "--run-id", run_id])
+
+    def advance_ingest(self) -> int:
+        """The job without Spark, in this process."""
+        return self._here(advance_ingest.main, [])
 
     def marts(self, run_id: str = "recovery") -> int:
         return self._here(marts.main, ["--run-id", run_id])
