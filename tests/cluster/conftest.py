@@ -38,7 +38,7 @@ from tests.rocketmq import java_client
 from tests.rocketmq.test_access import ACL_CONF, ADMIN, READER
 from tests.soak import IS_SOAK
 
-collect_ignore = [] if IS_SOAK else ["test_marts.py", "test_upkeep.py"]
+collect_ignore = [] if IS_SOAK else ["test_executors.py", "test_marts.py", "test_upkeep.py"]
 
 
 @pytest.fixture(scope="package")

@@ -81,23 +81,6 @@ def test_workers_see_neither_the_checkout_nor_temporary_files(
             assert not list((root / "tmp").glob("pytest-*"))
 
 
-def test_a_job_without_an_executor_ends_with_one_line(deployment: Deployment, merged: set[str]):
-    greedy = deployment.settings.spark.model_copy(
-        update={
-            "executor_seconds": 3,
-            "conf": {**deployment.settings.spark.conf, "spark.executor.memory": "9g"},
-        }
-    )
-    started = time.monotonic()
-    job = deployment.changed(spark=greedy).run("merge")
-    assert job.code == 1
-    assert re.match(r"failed: spark://\S+ gave this job no executor within 3 s", job.failure), job.output[
-        -3000:
-    ]
-    assert "Traceback" not in job.output
-    assert time.monotonic() - started < 300
-
-
 @pytest.mark.parametrize(
     ("case", "expected"),
     [
@@ -110,7 +93,6 @@ def test_a_job_without_an_executor_ends_with_one_line(deployment: Deployment, me
             "secret",
             r"failed: the warehouse s3://lake/warehouse .* refuses the credentials \(variables of STORE\): .*",
         ),
-        ("python", r"failed: executors of spark://\S+ cannot run Python as /no/such/python"),
     ],
 )
 def test_what_is_away_is_one_line(deployment: Deployment, merged: set[str], case: str, expected: str):
@@ -120,7 +102,6 @@ def test_what_is_away_is_one_line(deployment: Deployment, merged: set[str], case
             "catalog": settings.catalog.model_copy(update={"uri": "jdbc:postgresql://127.0.0.1:1/iceberg"})
         },
         "bucket": {"warehouse": settings.warehouse.model_copy(update={"endpoint": "http://127.0.0.1:1"})},
-        "python": {"spark": settings.spark.model_copy(update={"python": "/no/such/python"})},
         "secret": {},
     }[case]
     environment = {"STORE_SECRET_ACCESS_KEY": WRONG} if case == "secret" else {}

@@ -15,7 +15,7 @@ from spark_jobs.maintenance.retention import drop_old_rows
 from spark_jobs.serving import files
 from spark_jobs.settings import TablePolicy
 from tests.maintenance.files import holding
-from tests.planning import FACTS, only_models, run_jobs_on, without_data_tests
+from tests.planning import run_jobs_on, without_data_tests
 from tests.spark.stored import messages, planned, write
 
 S, R = "\x01", "\x02"
@@ -85,16 +85,15 @@ def test_rows_of_the_marts_whose_records_are_gone_stay_but_for_those_that_name_i
     )
     write(lake, settings, rows.union(again), planned(0, NEXT_DAY + 1), "run")
     merge_all(lake, settings, "run")
-    with only_models(*FACTS), without_data_tests():
+    with without_data_tests():
         assert marts.main([]) == 0
     day_after = datetime(2026, 11, 22, 13, tzinfo=UTC)
     for table in (tables.RAW, tables.EVENTS):
-        drop_old_rows(
-            lake, settings, table.name, TablePolicy(tables="*", retention_days=1), day_after, "retention"
-        )
+        policy = TablePolicy(tables=table.name, retention_days=1)
+        drop_old_rows(lake, settings, table.name, policy, day_after, "retention")
     assert lake.table(tables.RAW.full_name).count() == 1
 
-    with only_models(*FACTS), without_data_tests():
+    with without_data_tests():
         assert marts.main(["--full-refresh"]) == 0
     assert {row.msg_id for row in lake.table("lake.marts.fct_messages").collect()} == {
         *("OTHER0001", "OTHER0002", TEXT)
