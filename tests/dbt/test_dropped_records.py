@@ -18,6 +18,7 @@ from spark_jobs.mart_build.build import recover
 from tests import lakes
 from tests.dbt.events import NOON, at
 from tests.dbt.story import DAY, HOUR
+from tests.soak import IS_SOAK
 
 WIDE = "lasting"
 
@@ -86,7 +87,7 @@ def test_an_erasure_takes_the_kept_rows_that_name_it_and_no_others(marts, catalo
             "update lake.marts.fct_sends set keys = 'order-1 customer-4711' where msg_id = 'second_time'"
         )
         before = rows_of_the_marts(catalog, branch)
-        for kind, text, _, _ in ERASED:
+        for kind, text, _, _ in ERASED if IS_SOAK else ERASED[:1]:
             erase_from_marts(marts, everywhere, Rule("other", kind, "salt", digest("salt", text)))
         assert rows_of_the_marts(catalog, branch) == before
         for kind, text, word, tables_with_it in ERASED:

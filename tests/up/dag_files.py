@@ -4,7 +4,7 @@ from __future__ import annotations
 
 # One task waits for messages.
 WAITING = """
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from airflow.sdk import dag
 
@@ -13,7 +13,9 @@ from plugins.trace_sensor import TraceMessagesSensor
 
 @dag(schedule=None, start_date=datetime(2026, 1, 1, tzinfo=UTC), is_paused_upon_creation=False)
 def waiting() -> None:
-    TraceMessagesSensor(task_id="new_messages", cluster="demo", poke_interval=1)
+    # Airflow fails a task whose trigger fires before the scheduler has seen that the task had deferred itself.
+    again = {"retries": 2, "retry_delay": timedelta(seconds=1)}
+    TraceMessagesSensor(task_id="new_messages", cluster="demo", poke_interval=1, **again)
 
 
 waiting()
