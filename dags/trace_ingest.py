@@ -28,6 +28,7 @@ from airflow.sdk import (
     AssetWatcher,
     CronTriggerTimetable,
     Metadata,
+    Variable,
     XComArg,
     dag,
     task,
@@ -44,6 +45,8 @@ from spark_jobs.settings import Settings
 SETTINGS = Settings()
 SCHEDULES = SETTINGS.schedules
 RECORDS = Asset("lake.events.trace_records")
+# The Airflow Variable with the last announced change_seq of `RECORDS`.
+ANNOUNCED = "rocketmq_trace_announced_change_seq"
 MESSAGES = Asset(
     "rocketmq.trace_messages",
     watchers=[
@@ -93,20 +96,23 @@ def trace_ingest() -> None:
         **spark_job("ingest", pool="lake_publish"),
     )
 
-    @task(inlets=[RECORDS], outlets=[RECORDS])
-    def announce(inlet_events=None):  # type: ignore[no-untyped-def]
-        """Update the Asset if records were published since its last event; that starts `trace_marts`."""
+    @task(outlets=[RECORDS])
+    def announce():  # type: ignore[no-untyped-def]
+        """Update the Asset if records were published since the last time; that starts `trace_marts`.
+
+        What was announced is in a Variable: Airflow cannot list the events of an Asset while a run that one created is queued.
+        """
         # Airflow parses this file also for tasks that need none of it.
         from spark_jobs.lake.catalog import summary_with
         from spark_jobs.lake.offsets import CHANGE_SEQ
         from spark_jobs.lake.tables import EVENTS
 
-        events = inlet_events[RECORDS]
-        last = events[-1].extra.get("change_seq", 0) if len(events) else 0
+        last = int(Variable.get(ANNOUNCED, default="0"))
         now = int(summary_with(Settings(), EVENTS, CHANGE_SEQ).get(CHANGE_SEQ, 0))
-        if now <= last:
-            raise AirflowSkipException(f"no new records: change_seq is {now}, {last} was announced")
+        if now == last:
+            raise AirflowSkipException(f"no new records: change_seq {now} was announced")
         yield Metadata(RECORDS, extra={"change_seq": now})
+        Variable.set(ANNOUNCED, str(now))
 
     @task(map_index_template="{{ task.op_kwargs['cluster'] }}")
     def extracted(cluster: str, failures: dict[str, list[str]]) -> None:
