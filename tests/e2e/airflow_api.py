@@ -28,20 +28,6 @@ class AirflowApi(Airflow):
     def pause(self, dag_id: str, is_paused: bool = True) -> None:
         self.call("PATCH", f"/api/v2/dags/{dag_id}", json={"is_paused": is_paused})
 
-    def pause_between_runs(self, dag_id: str, seconds: float) -> None:
-        """Pause a DAG none of whose runs waits for its start.
-
-        Airflow answers with 500 to a task that asks for the events of an asset one of whose runs has not started.
-        """
-        while True:
-            self.pause(dag_id)
-            waiting = [run["dag_run_id"] for run in self.runs(dag_id) if run["state"] == "queued"]
-            if not waiting:
-                return
-            self.pause(dag_id, False)
-            for run in waiting:
-                self.wait(dag_id, run, seconds)
-
     def runs(self, dag_id: str) -> list[dict[str, Any]]:
         return self.call("GET", f"/api/v2/dags/{dag_id}/dagRuns")["dag_runs"]
 

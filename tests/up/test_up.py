@@ -510,7 +510,7 @@ def test_new_messages_start_the_ingest_in_the_driver_that_stays(world, airflow):
             airflow.wait("trace_marts", run["dag_run_id"], RUN_SECONDS)
         produce(world, 2)
         airflow.wait_for_success("trace_ingest", airflow.trigger("trace_ingest"), RUN_SECONDS)
-    airflow.pause_between_runs("trace_marts", RUN_SECONDS)
+    airflow.pause("trace_marts")
     paused = airflow.trigger("trace_ingest")
     airflow.wait_for_success("trace_ingest", paused, RUN_SECONDS)
     airflow.pause("trace_marts", False)
