@@ -20,6 +20,7 @@ from spark_jobs.settings import Settings
 
 MB = 1024**2
 ROTATED = "rotated logs, MB"  # of components and dbt
+METADATA_FILES = "metadata.json files of a table, at most"
 
 
 def measures(settings: Settings) -> dict[str, float]:
@@ -54,6 +55,13 @@ def _of_table(catalog: Catalog, name: Identifier) -> dict[str, int]:
     table = catalog.load_table(name)
     found = dict.fromkeys(("snapshots", "manifests", "data files", "delete files", "partitions"), 0)
     found["snapshots"] = len(table.snapshots())
+    parts = (
+        table.metadata.refs,
+        table.metadata.schemas,
+        table.metadata.partition_specs,
+        table.metadata.statistics,
+    )
+    found["branches, tags, schemas, specs, statistics"] = sum(map(len, parts))
     snapshot = table.current_snapshot()
     if snapshot is None or not snapshot.manifests(table.io):
         return found
@@ -67,10 +75,14 @@ def _of_table(catalog: Catalog, name: Identifier) -> dict[str, int]:
 
 def _of_files(home: Path) -> dict[str, float]:
     warehouse = list(_files(home / "warehouse"))
+    avro = [path for path in warehouse if path.suffix == ".avro"]
     logs, tasks = [path for path in _files(home) if ".log" in path.name], home / "airflow" / "logs"
     return {
-        "metadata files": sum(path.suffix in (".json", ".avro") for path in warehouse),
-        "metadata, MB": _size(path for path in warehouse if path.suffix in (".json", ".avro")) / MB,
+        "files of manifests and their lists": len(avro),
+        "manifests and their lists, MB": _size(avro) / MB,
+        METADATA_FILES: max(
+            Counter(path.parent for path in warehouse if path.name.endswith(".metadata.json")).values()
+        ),
         "serving files": sum(1 for _ in _files(home / "serving")),
         "logs of tasks, MB": _size(path for path in logs if tasks in path.parents) / MB,
         ROTATED: _size(path for path in logs if tasks not in path.parents) / MB,
