@@ -48,10 +48,9 @@ def main() -> int:
     args = parser.parse_args()
     day = args.day_minutes * 60
     _console.print(f"{args.days} days of {day} s: policies are divided by {DAY_SECONDS / day:.0f}")
-    with (
-        tempfile.TemporaryDirectory(prefix="growth-", dir=load_settings().home) as scratch,
-        ExitStack() as stack,
-    ):
+    home = load_settings().home
+    home.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="growth-", dir=home) as scratch, ExitStack() as stack:
         folder = Path(scratch)
         sandbox = stack.enter_context(rocketmq(folder / "rocketmq", stop_in_order=False))
         os.environ |= _environment(folder / "home", Cluster(name="growth", namesrv=[sandbox.namesrv]), day)
