@@ -71,7 +71,9 @@ def main() -> int:
         f"seed {args.seed}; intervals and limits are divided by {args.factor:g}: the watchdog runs every {interval:.0f} s; "
         f"{long} faults longer than their limit, {len(plan) - long} shorter ones"
     )
-    with tempfile.TemporaryDirectory(prefix="chaos-", dir=load_settings().home) as scratch:
+    home = load_settings().home
+    home.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="chaos-", dir=home) as scratch:
         return Chaos(Path(scratch), args.factor, interval, args.seed).run(plan)
 
 
