@@ -103,14 +103,17 @@ def _of_airflow(home: Path) -> dict[str, float]:
 
 
 def _of_processes(state: State) -> dict[str, float]:
-    """Proportional set size of each component with its children, without the tasks that run just now."""
+    """Resident set size of each component with its children, without the tasks that run just now.
+
+    What processes share counts for each: pages that a fork copies later, as those of the triggerer, are no growth.
+    """
     found = {}
     for name, component in state.read()["components"].items():
         with suppress(psutil.Error):
             found[f"memory of {name}, MB"] = _memory_without_tasks(psutil.Process(component["pid"])) / MB
     supervisor = state.supervisor()
     assert supervisor is not None, "make up has ended"
-    found["memory of the supervisor, MB"] = psutil.Process(supervisor).memory_full_info().pss / MB
+    found["memory of the supervisor, MB"] = psutil.Process(supervisor).memory_info().rss / MB
     return found
 
 
@@ -118,7 +121,7 @@ def _memory_without_tasks(process: psutil.Process) -> int:
     """Of a process and those that it started, but for the workers of Airflow, which run the tasks."""
     with suppress(psutil.Error):
         if "airflow worker" not in " ".join(process.cmdline()):
-            own: int = process.memory_full_info().pss
+            own: int = process.memory_info().rss
             return own + sum(map(_memory_without_tasks, process.children()))
     return 0
 
