@@ -186,6 +186,11 @@ ingest-reset: setup ## reset a queue whose topic was deleted and recreated; QUEU
 	@[ -n "$$QUEUE" ] || { echo "QUEUE is missing: make ingest-reset QUEUE=cluster/topic/broker/id" >&2; exit 2; }
 	@$(RUN) spark_jobs.jobs.reset_queue --queue="$$QUEUE"
 
+.PHONY: ingest-retire
+ingest-retire: setup ## retire a queue that was removed permanently, or all of a removed broker: the watermark does not wait for them; QUEUE=cluster/topic/broker[/id]
+	@[ -n "$$QUEUE" ] || { echo "QUEUE is missing: make ingest-retire QUEUE=cluster/topic/broker[/id]" >&2; exit 2; }
+	@$(RUN) spark_jobs.jobs.retire_queue --queue="$$QUEUE"
+
 .PHONY: replay
 replay: setup ## decode raw messages again, after a change of the decoder; FROM=2026-11-01 TO=2026-11-08 [DRY_RUN=1]
 	@[ -n "$$FROM" ] && [ -n "$$TO" ] || { echo "FROM and TO are missing: make replay FROM=2026-11-01 TO=2026-11-08" >&2; exit 2; }

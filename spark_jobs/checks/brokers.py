@@ -24,7 +24,7 @@ from spark_jobs.rocketmq.options import Options, Reader
 from spark_jobs.settings import Cluster, Settings
 
 # A queue that was not read yet; it will be read from its min offset.
-UNREAD = Position(next=0)
+UNREAD = Position(next=0, unanswered=True)
 # Timeout of a request, and for the answers of all clusters.
 TIMEOUT_SECONDS = 5
 DEADLINE_SECONDS = 30
@@ -191,6 +191,6 @@ def _missing(
         "again; else take it out of the settings"
         if name in registered
         else f"broker {name} is down: it is no longer registered at the nameserver, and topic {topic} was read from it. Start "
-        "it. If it was taken out for good, take the topic out of the settings for one run, which retires its queues"
+        f"it. If it was taken out for good, `make ingest-retire QUEUE={cluster.name}/{topic}/{name}` retires its queues"
         for name in lost
     ]

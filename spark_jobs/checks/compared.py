@@ -85,8 +85,8 @@ def _from_the_start(found: list[Epoch], new: list[Range], run: Run) -> list[Epoc
     known = {(each.queue, each.epoch): each for each in found}
     before = run.compared_from or {}
     for each in new:
-        key = (each.queue, each.epoch)
-        if each.queue in before and before[each.queue].epoch == each.epoch:
+        key, position = (each.queue, each.epoch), before.get(each.queue)
+        if position is not None and position.epoch == each.epoch and not position.unanswered:
             known[key] = replace(known.get(key, Epoch(*key, each.start, each.start - 1)), first=each.start)
     return list(known.values())
 

@@ -10,7 +10,7 @@ from functools import partial
 from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.table.snapshots import Operation
 
-from spark_jobs.checks.brokers import UNREAD, QueueState
+from spark_jobs.checks.brokers import QueueState
 from spark_jobs.checks.check import QUEUE_ENTITY, Measured, Run, check
 from spark_jobs.lake.catalog import lake, summary_with
 from spark_jobs.lake.offsets import (
@@ -142,7 +142,7 @@ def retention_headroom(run: Run) -> Iterator[Measured]:
 def _headroom(run: Run, queue: Queue, seen: QueueState) -> Measured:
     hours = run.settings.checks.broker_retention_hours
     position, start = seen.position, seen.first_unread
-    if position != UNREAD and position.next < seen.bounds.min_offset:
+    if not position.unanswered and position.next < seen.bounds.min_offset:
         gone = seen.bounds.min_offset - position.next
         return Measured(
             str(queue), 0.0, f"{gone} messages from offset {position.next} have already been deleted"

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from spark_jobs.ingest.step import Gap, QueueError, Step, step
 from spark_jobs.ingest.topic_source import TopicSource
-from spark_jobs.lake.offsets import Position, Positions, Queue, Range
+from spark_jobs.lake.offsets import Position, Positions, Queue, Range, watermarks
 from spark_jobs.rocketmq.client import Bounds
 from spark_jobs.rocketmq.errors import RocketMQError
 from spark_jobs.settings import Cluster
@@ -69,13 +69,14 @@ def plan(
             fewer messages do not use.
 
     A queue that has left the route, or fails, keeps its position: the watermark of its cluster does not advance
-    until the failure is fixed.
+    until the failure is fixed. It does not move back either, also if a new queue has older messages.
     """
     done = Plan(planned_at, positions=dict(committed))
+    marks = watermarks(committed)
     found: dict[Queue, Bounds] = {}
     for queue, bounds in _ask(sorted(set(queues)), source.bounds):
         if isinstance(bounds, _ERRORS):
-            add_failure(done, queue, str(bounds))
+            _add_failure(done, queue, marks, str(bounds))
         else:
             found[queue] = bounds
     waiting = {
@@ -85,11 +86,12 @@ def plan(
     shares = _shares(waiting, max_offsets)
 
     def step_of(queue: Queue) -> Step:
-        return step(source, queue, found[queue], committed.get(queue), planned_at, margin_ms, shares[queue])
+        known = _position(committed, queue, marks)
+        return step(source, queue, found[queue], known, planned_at, margin_ms, shares[queue])
 
     for queue, next_step in _ask([*found], step_of):
         if isinstance(next_step, _ERRORS):
-            add_failure(done, queue, str(next_step))
+            _add_failure(done, queue, marks, str(next_step))
         else:
             done.steps.append(next_step)
             done.positions[queue] = next_step.position
@@ -114,10 +116,21 @@ def _ask(
         return list(zip(queues, pool.map(answer, queues), strict=True))
 
 
-def add_failure(done: Plan, queue: Queue, why: str) -> None:
-    """Add a failure; a queue that was never read holds the watermark of its cluster at 1970."""
+def _position(committed: Positions, queue: Queue, marks: dict[str, int]) -> Position:
+    """The position of a queue before the run.
+
+    A queue that is new, or was retired, counts as complete up to the watermark of its cluster: what it has from before is
+    merged as late records.
+    """
+    known = committed.get(queue, Position(next=0, unanswered=True))
+    return replace(known, complete_to=max(known.complete_to, marks.get(queue.cluster, 0)))
+
+
+def _add_failure(done: Plan, queue: Queue, marks: dict[str, int], why: str) -> None:
+    """Add a failure; a queue that was never read holds the watermark of its cluster where it is, for a new cluster at 1970."""
     done.failures[str(queue)] = why
-    done.positions.setdefault(queue, Position(next=0))
+    if queue not in done.positions:
+        done.positions[queue] = _position({}, queue, marks)
 
 
 def without_queue(done: Plan, queue: Queue, committed: Positions, why: str) -> Plan:
@@ -127,7 +140,7 @@ def without_queue(done: Plan, queue: Queue, committed: Positions, why: str) -> P
         positions[queue] = committed[queue]
     steps = [each for each in done.steps if each.range.queue != queue]
     rest = Plan(done.planned_at, steps, dict(done.failures), positions)
-    add_failure(rest, queue, why)
+    _add_failure(rest, queue, watermarks(committed), why)
     return rest
 
 
@@ -147,17 +160,18 @@ def handle_missing_queues(done: Plan, cluster: Cluster, routed: set[str]) -> Non
 
     A queue of a topic that is no longer configured is retired: it does not hold the watermark back. A queue that is
     missing in the route of a configured topic (`routed`: topics whose route was returned) is a failure: its broker is
-    down or was removed, and the watermark does not advance until it is back.
+    down or was removed, and the watermark does not advance until it is back or retired. A retired queue that is read
+    again is retired no more.
     """
     met = {each.range.queue for each in done.steps}
     for queue, position in done.positions.items():
-        if queue.cluster != cluster.name or queue in met or str(queue) in done.failures:
+        if queue.cluster != cluster.name or queue in met or str(queue) in done.failures or position.retired:
             continue
         if queue.trace_topic not in cluster.topics:
             done.positions[queue] = replace(position, retired=True)
         elif queue.trace_topic in routed:
             done.failures[str(queue)] = (
                 f"queue {queue}: it is no longer in the topic's route, so the watermark of the cluster does not advance. "
-                "Start its broker; if the broker was removed permanently, remove the topic from the settings for one run, "
-                "which retires its queues"
+                f"Start its broker; if the broker or the queue was removed permanently, `make ingest-retire QUEUE={queue}` "
+                "makes the watermark independent of it"
             )

@@ -100,13 +100,14 @@ def write(spark: SparkSession, rows: DataFrame, plan: Plan, run_id: str, before:
     Raises:
         publish.PublishConflictError: another extraction of the cluster, or an erasure, published first.
         publish.AuditError: the branch does not contain exactly the planned offsets.
-        PySparkException, Py4JJavaError: a range could not be read; see `unreadable`.
+        PySparkException, Py4JJavaError: a range could not be read; see `unreadable` and `unreachable`.
     """
     changed = {queue: new for queue, new in plan.positions.items() if before.positions.get(queue) != new}
     (cluster,) = {queue.cluster for queue in changed}
 
     def properties(main: dict[str, str]) -> dict[str, str]:
-        positions = from_json(main.get(OFFSETS, "{}")) | changed
+        # The commit that gives an empty table its first snapshot has none.
+        positions = (from_json(main[OFFSETS]) if OFFSETS in main else before.positions) | changed
         return {OFFSETS: to_json(positions), RUN_ID: run_id, EXTRACTED: cluster}
 
     def is_of_another_cluster(commit: dict[str, str]) -> bool:
@@ -136,6 +137,12 @@ def unreadable(error: Exception, plan: Plan) -> tuple[Queue, str] | None:
         if found := re.search(rf"(?m)\b{re.escape(location)}\b[^\n]*", str(error)):
             return queue, found[0]
     return None
+
+
+def unreachable(error: Exception, cluster: Cluster) -> str | None:
+    """Why a Spark job could not ask the cluster, such as its nameservers; None if it failed for another reason."""
+    found = re.search(rf"(?m)\b{re.escape(str(QueueLocation(cluster.name)))}[,:] [^\n]*", str(error))
+    return found[0] if found else None
 
 
 def _audit(spark: SparkSession, branch: str, plan: Plan) -> dict[Queue, Stored]:

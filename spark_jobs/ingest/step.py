@@ -37,27 +37,28 @@ def step(
     source: TopicSource,
     queue: Queue,
     bounds: Bounds,
-    known: Position | None,
+    position: Position,
     planned_at: int,
     margin_ms: int,
     share: int,
 ) -> Step:
-    """Plan at most the next `share` offsets of the queue; times in ms.
+    """Plan at most the next `share` offsets of the queue from its position before; times in ms.
 
     Raises:
         QueueError: the queue cannot be read.
     """
-    position = known or Position(next=bounds.min_offset)
+    if position.unanswered:
+        position = replace(position, next=bounds.min_offset, unanswered=False)
     raise_if_recreated(source, queue, position, bounds)
     start = max(position.next, bounds.min_offset)
     gap = None
-    # A queue that failed before its first read has a position, but cannot have a gap.
-    was_read = known is not None and (known.store_time is not None or known.epoch > 0)
-    if was_read and position.next < bounds.min_offset:
+    if position.next < bounds.min_offset:
         has_messages = bounds.min_offset < bounds.max_offset
         first = source.message_at(queue, bounds.min_offset) if has_messages else None
         missing = Range(queue, position.epoch, position.next, bounds.min_offset)
-        gap = Gap(missing, position.store_time, first.store_time if first else planned_at)
+        # Of a queue that was empty, and of one that was reset, no message was read.
+        from_time = position.store_time or position.complete_to or None
+        gap = Gap(missing, from_time, first.store_time if first else planned_at)
     end = min(bounds.max_offset, start + share)
     if end > start:
         last = source.message_at(queue, end - 1)

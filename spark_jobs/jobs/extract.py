@@ -24,6 +24,7 @@ from spark_jobs.lake import publish, tables
 from spark_jobs.lake.offsets import read_offsets
 from spark_jobs.lake.session import session
 from spark_jobs.rocketmq.datasource import RocketMQDataSource
+from spark_jobs.rocketmq.errors import RocketMQError
 from spark_jobs.settings import Cluster, Settings
 
 
@@ -34,6 +35,9 @@ def extract(
 
     At most `max_offsets` messages are read, by default `extract.max_offsets_per_run`. A queue that cannot be read to its
     planned end is left out, and the other queues are read again.
+
+    Raises:
+        RocketMQError: the cluster cannot be reached any more.
     """
     spark.dataSource.register(RocketMQDataSource)
     before = read_offsets(spark, settings, tables.RAW)
@@ -47,6 +51,8 @@ def extract(
             return todo, raw.write(spark, rows, todo, run_id, before)
         except (PySparkException, Py4JJavaError) as error:
             found = raw.unreadable(error, todo)
+            if found is None and (why := raw.unreachable(error, cluster)):
+                raise RocketMQError(why) from error
             if found is None:
                 raise
             report.left_out(*found)

@@ -47,7 +47,7 @@ def ingest(spark: SparkSession, clusters: list[Cluster], settings: Settings, run
                 running.left = sum(step.lag for step in done.steps)
                 running.failures = done.failures
                 piece = min(next_piece(written.messages, written.seconds), limit - running.read)
-                if not written.messages or not running.left or running.failures or piece <= 0:
+                if not written.messages or not running.left or piece <= 0:
                     break
         # The brokers reject the credentials, or a secret is missing.
         except (RocketMQError, ValueError) as error:

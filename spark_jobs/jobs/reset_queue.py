@@ -10,12 +10,13 @@ from __future__ import annotations
 import argparse
 import sys
 import uuid
+from collections.abc import Callable
 
 from pyspark.sql import SparkSession
 
 from spark_jobs.jobs.run import run_job
 from spark_jobs.lake import publish, tables
-from spark_jobs.lake.offsets import OFFSETS, RUN_ID, Position, Queue, read_offsets, to_json
+from spark_jobs.lake.offsets import OFFSETS, RUN_ID, Position, Positions, Queue, read_offsets, to_json
 from spark_jobs.lake.session import session
 from spark_jobs.settings import Settings
 
@@ -27,18 +28,34 @@ def reset(spark: SparkSession, settings: Settings, queue: Queue) -> Position:
         ValueError: the queue was never read; the message lists those that were.
         publish.PublishConflictError: an extraction published first.
     """
+
+    def changed(positions: Positions) -> Positions:
+        if queue not in positions:
+            known = ", ".join(map(str, sorted(positions))) or "none"
+            raise ValueError(f"queue {queue} was never read; known are: {known}")
+        before = positions[queue]
+        return {queue: Position(next=0, epoch=before.epoch + 1, complete_to=before.complete_to)}
+
+    return publish_positions(spark, settings, "reset", changed)[queue]
+
+
+def publish_positions(
+    spark: SparkSession, settings: Settings, purpose: str, change: Callable[[Positions], Positions]
+) -> Positions:
+    """Publish committed offsets of raw with changed positions and no rows; return those that `change` returned.
+
+    Raises:
+        publish.PublishConflictError: an extraction published first.
+    """
     committed = read_offsets(spark, settings, tables.RAW)
-    positions = dict(committed.positions)
-    if queue not in positions:
-        known = ", ".join(map(str, sorted(positions))) or "none"
-        raise ValueError(f"queue {queue} was never read; known are: {known}")
-    before = positions[queue]
-    positions[queue] = Position(next=0, epoch=before.epoch + 1, complete_to=before.complete_to)
+    changed = change(committed.positions)
     nothing = spark.createDataFrame([], tables.RAW.schema)
-    with publish.write_audit_publish(spark, tables.RAW, "reset", committed.head) as branch:
-        properties = {OFFSETS: to_json(positions), RUN_ID: f"reset {uuid.uuid4().hex}"}
-        publish.append(nothing, tables.RAW, branch, properties)
-    return positions[queue]
+    with publish.write_audit_publish(spark, tables.RAW, purpose, committed.head) as branch:
+        offsets = to_json({**committed.positions, **changed})
+        publish.append(
+            nothing, tables.RAW, branch, {OFFSETS: offsets, RUN_ID: f"{purpose} {uuid.uuid4().hex}"}
+        )
+    return changed
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -59,8 +59,10 @@ class Position:
         store_time: of the last message read, ms; None if none was read yet.
         physical_offset: of the last message read, in the broker's commit log; None if unknown.
         crc: body CRC of the last message read.
-        complete_to: every message stored before this time was read, ms.
-        retired: its topic is no longer in the settings; it does not hold the watermark back.
+        complete_to: every message stored before this time was read, ms; of a queue that the cluster got later, at least the
+            watermark that it had then.
+        retired: its topic is no longer in the settings, or it was retired by hand; it does not hold the watermark back.
+        unanswered: no broker has answered for it yet, so `next` is no offset of it.
     """
 
     next: int
@@ -70,13 +72,18 @@ class Position:
     crc: int | None = None
     complete_to: int = 0
     retired: bool = False
+    unanswered: bool = False
 
 
 Positions = dict[Queue, Position]
 
 
 def to_json(positions: Positions) -> str:
-    return json.dumps({str(q): asdict(p) for q, p in sorted(positions.items())}, separators=(",", ":"))
+    fields = {str(queue): asdict(position) for queue, position in sorted(positions.items())}
+    for each in fields.values():
+        if not each["unanswered"]:
+            del each["unanswered"]
+    return json.dumps(fields, separators=(",", ":"))
 
 
 def committed_positions(settings: Settings, table: Table) -> Positions:
@@ -86,7 +93,9 @@ def committed_positions(settings: Settings, table: Table) -> Positions:
 
 
 def from_json(text: str) -> Positions:
-    return {Queue.parse(queue): Position(**fields) for queue, fields in json.loads(text).items()}
+    found = {Queue.parse(queue): Position(**fields) for queue, fields in json.loads(text).items()}
+    # Releases before `unanswered` wrote this one for a queue that had not answered.
+    return {q: replace(p, unanswered=True) if p == Position(next=0) else p for q, p in found.items()}
 
 
 def watermarks(positions: Positions) -> dict[str, int]:

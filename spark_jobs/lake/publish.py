@@ -66,9 +66,10 @@ def branch(spark: SparkSession, table: Table, purpose: str, base: int | None) ->
     Raises:
         PublishConflictError: the table had no snapshot to start from. It has one now: plan again.
     """
-    if base is None:
+    if base is None and load(spark, table.full_name).currentSnapshot() is None:
         empty = spark.createDataFrame([], table.schema).writeTo(table.full_name)
         empty.option(f"snapshot-property.{EXTRACTED}", "").append()
+    if base is None:
         raise PublishConflictError(f"{table.full_name} had no snapshot yet")
     name = f"{purpose}_{datetime.now(UTC):{_TIME_FORMAT}}_{uuid.uuid4().hex[:12]}"
     create_branch(spark, table.full_name, name, base)

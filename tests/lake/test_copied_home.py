@@ -28,6 +28,7 @@ ARGUMENTS = {
     "reextract": ["--from", "2026-11-20", "--to", "2026-11-21"],
     "erase": ["--cluster", "c", "--key", "k", "--yes"],
     "reset_queue": ["--queue", "c/RMQ_SYS_TRACE_TOPIC/broker-a/0"],
+    "retire_queue": ["--queue", "c/RMQ_SYS_TRACE_TOPIC/broker-a"],
 }
 # They make no use of a lake that exists; tests/backup has `restore`.
 NO_JOBS = {"alert_test", "archive_classes", "restore"}

@@ -43,7 +43,7 @@ def test_a_queue_that_comes_back_short_is_left_out(lake, settings, written: Writ
     assert {queue: stored.messages for queue, stored in published.queues.items()} == {READABLE: 1000}
     positions = read_offsets(lake, settings, tables.RAW).positions
     assert positions[READABLE].next == 1000
-    assert positions[BROKEN] == Position(next=0)
+    assert positions[BROKEN] == Position(next=0, unanswered=True)
     assert lake.table("lake.raw.trace_messages").where("queue_id = 2").count() == 0
 
     monkeypatch.undo()

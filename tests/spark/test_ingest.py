@@ -13,8 +13,9 @@ from spark_jobs.ingest.plan import Plan
 from spark_jobs.ingest.step import Gap, Step
 from spark_jobs.jobs.merge import merge_all
 from spark_jobs.jobs.reset_queue import reset
+from spark_jobs.jobs.retire_queue import retire
 from spark_jobs.lake import publish, tables
-from spark_jobs.lake.offsets import Position, Range, from_json, read_offsets, to_json
+from spark_jobs.lake.offsets import Position, Range, from_json, read_offsets, to_json, watermarks
 from spark_jobs.trace.merge import merge, pending
 from tests.spark.stored import QUEUE, messages, planned, stored, write
 
@@ -193,6 +194,25 @@ def test_a_reset_queue_starts_a_new_epoch_and_both_are_merged(lake, settings):
     assert merge_all(lake, settings, "run") == 14
     found = lake.table("lake.events.trace_records").groupBy("epoch").count().collect()
     assert {row.epoch: row["count"] for row in found} == {0: 10, 1: 4}
+
+
+def test_queues_of_a_removed_broker_are_retired_and_hold_no_watermark(lake, settings):
+    other = replace(QUEUE, broker="broker-b")
+    gone = [replace(other, queue_id=number) for number in range(2)]
+    rest = Position(5, complete_to=stored(4))
+    plan = planned(0, 5)
+    plan.positions.update({queue: replace(rest, complete_to=7) for queue in gone})
+    write(lake, settings, messages(lake, 0, 5), plan, "run")
+    assert watermarks(read_offsets(lake, settings, tables.RAW).positions) == {QUEUE.cluster: 7}
+    with pytest.raises(ValueError, match=f"queues are: {QUEUE}, "):
+        retire(lake, settings, "c/no/such")
+    assert retire(lake, settings, str(gone[0])) == [str(gone[0])]
+    assert retire(lake, settings, f"{QUEUE.cluster}/{QUEUE.trace_topic}/broker-b") == [str(gone[1])]
+    assert merge_all(lake, settings, "run") == 10
+    for table in (tables.RAW, tables.EVENTS):
+        positions = read_offsets(lake, settings, table).positions
+        assert watermarks(positions) == {QUEUE.cluster: positions[QUEUE].complete_to}
+        assert [positions[queue].next for queue in gone] == [5, 5]
 
 
 def test_a_queue_that_was_never_read_cannot_be_reset(lake, settings):

@@ -248,6 +248,7 @@ def test_options_appear_where_they_are_given(checkout: Checkout):
     [
         ("replay", "FROM="),
         ("ingest-reset", "QUEUE="),
+        ("ingest-retire", "QUEUE="),
         ("backup", "TO="),
         ("restore", "FROM="),
         ("move", "TO="),

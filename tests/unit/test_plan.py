@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import pytest
 
 from spark_jobs.ingest.plan import Plan, handle_missing_queues, plan, without_queue
-from spark_jobs.lake.offsets import Position, Queue, watermarks
+from spark_jobs.lake.offsets import Position, Queue, from_json, to_json, watermarks
 from spark_jobs.rocketmq.client import Bounds
 from spark_jobs.rocketmq.errors import RocketMQError
 from spark_jobs.settings import Cluster
@@ -165,12 +165,41 @@ def test_a_queue_that_turns_out_to_be_unreadable_is_left_out_alone():
     assert rest.positions == {A: before[A], B: done.positions[B]}
     assert rest.failures == {str(A): "a hole at 55"}
     assert without_queue(planned({A: Log(0, 9)}, queues=[A]), A, {}, "gone").positions == {
-        A: Position(next=0)
+        A: Position(next=0, unanswered=True)
     }
 
 
-def test_a_queue_that_was_never_read_holds_the_watermark_at_the_beginning():
+def test_a_queue_that_was_never_read_holds_the_watermark_of_a_new_cluster_at_the_beginning():
     assert watermarks(planned({A: Log(0, 20)}).positions) == {"c": 0}
+
+
+@pytest.mark.parametrize(
+    "new", [None, Log(0, 900), Log(0, 0, from_master=False)], ids=["away", "long", "slave"]
+)
+def test_a_new_queue_moves_the_watermark_of_its_cluster_not_back(new):
+    """It stands still until the queue is read to its end: else all marts would be computed again, as of 1970."""
+    before = planned({A: Log(0, 20)}, queues=[A]).positions
+    logs = {A: Log(0, 30)} | ({} if new is None else {B: new})
+    done = plan(Brokers(logs), (A, B), before, NOW + 60_000, MARGIN, 40)
+    assert watermarks(before) == watermarks(done.positions) == {"c": NOW - MARGIN}
+    read = plan(Brokers({A: Log(0, 30), B: Log(0, 3)}), (A, B), done.positions, NOW + 90_000, MARGIN, 10**6)
+    if new is None:
+        assert ranges(read) == {B: (0, 3)}
+        assert watermarks(read.positions) == {"c": NOW + 90_000 - MARGIN}
+
+
+def test_what_expired_after_a_queue_was_seen_empty_is_a_gap():
+    before = planned({A: Log(0, 0)}, queues=[A]).positions
+    (gap,) = planned({A: Log(50, 60)}, before, queues=[A]).gaps
+    assert (gap.missing.start, gap.missing.end, gap.from_time, gap.to_time) == (0, 50, NOW - MARGIN, 50)
+
+
+def test_positions_survive_their_json_and_those_of_earlier_releases_are_understood():
+    positions = planned({A: Log(0, 20)}).positions
+    assert positions[B].unanswered
+    assert from_json(to_json(positions)) == positions
+    assert '"unanswered":false' not in to_json(positions)
+    assert from_json('{"c/t/b/0":{"next":0,"epoch":0,"complete_to":0}}') == {B: Position(0, unanswered=True)}
 
 
 def test_a_queue_that_could_not_be_asked_at_first_has_no_gap():
@@ -206,10 +235,26 @@ def test_a_topic_that_is_not_configured_any_more_holds_no_watermark_back():
     assert all(position.retired for position in done.positions.values())
     assert watermarks(done.positions) == {}
     back = plan(Brokers({A: Log(0, 30)}), [A], done.positions, NOW, MARGIN, 10**6)
+    handle_missing_queues(back, Cluster(name="c", namesrv=["h:1"], trace_topics=["t"]), {"t"})
     assert not back.positions[A].retired
+    assert back.positions[B].retired
+    assert back.failures == {}, "nothing waits for a retired queue that the route does not have"
+
+
+def test_a_retired_queue_that_comes_back_moves_the_watermark_not_back():
+    before = {A: Position(20, 0, 19, 1900, 0, complete_to=NOW), B: Position(3, 0, 2, 200, 0, 5, retired=True)}
+    done = plan(Brokers({A: Log(0, 20), B: Log(0, 900)}), (A, B), before, NOW + 9_000, MARGIN, 10)
+    assert done.positions[B] == Position(13, 0, 12, 1200, 0, complete_to=NOW)
+    assert watermarks(done.positions) == {"c": NOW}
 
 
 def test_an_epoch_starts_at_the_beginning():
     before = {A: Position(next=0, epoch=1, complete_to=7)}
     done = planned({A: Log(0, 4)}, before, queues=[A])
     assert [(r.epoch, r.start, r.end) for r in done.ranges] == [(1, 0, 4)]
+
+
+def test_what_is_missing_at_the_beginning_of_an_epoch_was_stored_after_the_queue_was_complete():
+    before = {A: Position(next=0, epoch=1, complete_to=7)}
+    (gap,) = planned({A: Log(50, 60)}, before, queues=[A]).gaps
+    assert (gap.missing.epoch, gap.missing.start, gap.missing.end, gap.from_time) == (1, 0, 50, 7)

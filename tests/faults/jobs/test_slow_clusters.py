@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from spark_jobs.ingest import raw
 from spark_jobs.jobs import ingest
 from spark_jobs.lake.tables import EVENTS, RAW
 from tests.faults.jobs.world import CLUSTER, Difference, World
@@ -100,6 +101,39 @@ def test_a_backlog_is_read_in_pieces_while_the_others_are_merged(
     assert left == 0
     assert slow.merge() == 0
     assert slow.compare(RAW, EVENTS) == Difference(BACKLOG, lost=0, doubled=0, wrong=0)
+
+
+def test_a_topic_that_fails_leaves_the_others_of_its_cluster_to_be_read_whole(
+    world: World, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(ingest, "FIRST_PIECE", IN_PIECES)
+    other = replace(world, topics=[f"{world.topics[0]}-other"], extra={}, messages={})
+    other.make_topics()
+    world.write(40)
+    other.write(5 * IN_PIECES)
+    add_cluster(world, world.sandbox.namesrv, *other.topics, "no-such-topic")
+    assert run(world) == 1
+    assert other.compare(RAW, EVENTS) == Difference(5 * IN_PIECES, lost=0, doubled=0, wrong=0)
+    assert world.compare(RAW, EVENTS) == Difference(40, lost=0, doubled=0, wrong=0)
+
+
+def test_a_nameserver_that_is_lost_after_the_plan_fails_its_cluster_alone(
+    world: World, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    real, failures = raw.read, tmp_path / "failures.json"
+
+    def read(spark, cluster, *others):  # type: ignore[no-untyped-def]
+        lost = cluster.model_copy(update={"namesrv": ["127.0.0.1:1"]})
+        return real(spark, lost if cluster.name == OTHER else cluster, *others)
+
+    monkeypatch.setattr(raw, "read", read)
+    world.write(40)
+    add_cluster(world, world.sandbox.namesrv, *world.topics)
+    assert run(world, "--failures", str(failures)) == 0
+    found = json.loads(failures.read_text())
+    assert [*found] == [OTHER]
+    assert "no nameserver answers" in found[OTHER][0]
+    assert world.compare(RAW, EVENTS) == Difference(40, lost=0, doubled=0, wrong=0)
 
 
 def test_what_an_extraction_raises_fails_the_job(world: World, monkeypatch: pytest.MonkeyPatch):
