@@ -51,18 +51,18 @@ class NewTraceMessagesTrigger(UnreadMessagesTrigger):
             found.problems,
         )
 
-    def stored_at(self, offsets: Mapping[str, int]) -> dict[str, int | None]:
+    def stored_at(self, offsets: Mapping[str, int]) -> tuple[dict[str, int | None], list[str]]:
         """Read the message at each offset."""
         from spark_jobs.ingest.lag import name
+        from spark_jobs.rocketmq.unread import stored_at
 
-        found: dict[str, int | None] = {}
         with self._brokers() as (_, cluster, client):
-            for topic in cluster.topics:
-                for queue in client.queues(topic):
-                    if (key := str(name(cluster, queue))) in offsets:
-                        message = client.message_at(queue, offsets[key])
-                        found[key] = message.store_time if message else None
-        return found
+            names = {
+                queue: str(name(cluster, queue)) for topic in cluster.topics for queue in client.queues(topic)
+            }
+            wanted = {queue: offsets[key] for queue, key in names.items() if key in offsets}
+            found, problems = stored_at(client, wanted)
+        return {names[queue]: at for queue, at in found.items()}, problems
 
     @contextmanager
     def _brokers(self) -> Iterator[tuple[Settings, Cluster, Reader]]:

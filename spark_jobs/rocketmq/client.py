@@ -118,7 +118,17 @@ class Client(ClusterConnections):
         Raises the same errors as `pull`.
         """
         fields = requests.offset_by_time(queue.topic, queue.queue_id, timestamp_ms)
-        return self._offset(queue, requests.SEARCH_OFFSET_BY_TIMESTAMP, fields)
+        found = self._offset(queue, requests.SEARCH_OFFSET_BY_TIMESTAMP, fields)
+        # A broker before 5.0 returns the nearest message, which may be the one before or after it.
+        while (message := self.message_at(queue, found)) and message.store_time < timestamp_ms:
+            found += 1
+        while (
+            found > 0
+            and (message := self.message_at(queue, found - 1))
+            and message.store_time >= timestamp_ms
+        ):
+            found -= 1
+        return found
 
     def pull(self, queue: MessageQueue, offset: int, max_messages: int = 32) -> Pulled:
         """Pull once: messages from `offset` on, possibly fewer than requested; none at the end of the queue.
@@ -135,6 +145,8 @@ class Client(ClusterConnections):
             for count in (max_messages, 1):  # a malformed message is pulled alone, to get its bytes
                 fields = requests.pull(queue.topic, queue.queue_id, offset, count, self.consumer_group)
                 frame = connection.call(requests.PULL_MESSAGE, fields)
+                if requests.is_reset(frame, offset):
+                    frame = connection.call(requests.PULL_MESSAGE, fields)
                 if frame.code not in requests.PULL_RESPONSES:
                     raise requests.failure(frame, location, f"pull of {count} messages at offset {offset}")
                 stored = frame.body if frame.code == requests.SUCCESS else b""

@@ -181,7 +181,7 @@ class RangeReader:
                 raise self._short_range(frame, first, f"the broker returned no message at offset {first}")
             if failures > 1:  # code 20 asks for an immediate retry
                 time.sleep(_PAUSE_SECONDS)
-        else:
+        elif failures > 1 or not requests.is_reset(frame, first):
             raise requests.failure(frame, self.location, f"pull of offsets [{first}, {last})")
         self._to_retry.append((first, last))
 

@@ -114,6 +114,15 @@ def is_rejected_by_slave(frame: Frame) -> bool:
     return frame.code == SYSTEM_BUSY and frame.remark.startswith("[REJECTREQUEST]")
 
 
+def is_reset(frame: Frame, offset: int) -> bool:
+    """Whether a broker rejected a pull at an offset that it has.
+
+    A broker from 5.0 on does so once per queue, after the offsets of the consumer group were reset (`PullMessageProcessor`).
+    """
+    low, high = (int(frame.fields.get(name) or 0) for name in ("minOffset", "maxOffset"))
+    return frame.code == PULL_OFFSET_MOVED and low <= offset < high
+
+
 def failure(frame: Frame, location: QueueLocation, request: str) -> errors.RocketMQError:
     """The error for a response with a code other than 0.
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from spark_jobs.rocketmq.client import Bounds
 from spark_jobs.rocketmq.errors import AccessDeniedError, ConnectionLostError, RocketMQError
+from spark_jobs.rocketmq.message import Message
 from spark_jobs.rocketmq.route import MessageQueue
 
 
@@ -17,6 +18,8 @@ class QueueReader(Protocol):
     def queues(self, topic: str) -> list[MessageQueue]: ...
 
     def bounds(self, queue: MessageQueue) -> Bounds: ...
+
+    def message_at(self, queue: MessageQueue, offset: int) -> Message | None: ...
 
 
 @dataclass(frozen=True)
@@ -68,3 +71,19 @@ def unread(client: QueueReader, topics: Iterable[str], committed: Callable[[Mess
             if not bounds.from_master:
                 found.from_slaves.add(queue)
     return found
+
+
+def stored_at(
+    client: QueueReader, offsets: Mapping[MessageQueue, int]
+) -> tuple[dict[MessageQueue, int | None], list[str]]:
+    """The store time, ms, of the message at an offset of each queue, None if there is none, and why queues cannot be read."""
+    found: dict[MessageQueue, int | None] = {}
+    problems = []
+    for queue, offset in offsets.items():
+        try:
+            message = client.message_at(queue, offset)
+        except RocketMQError as error:
+            problems.append(str(error))
+        else:
+            found[queue] = message.store_time if message else None
+    return found, problems

@@ -15,6 +15,10 @@ from uuid import uuid4
 import pytest
 
 from deploy.airflow_environment import airflow_environment
+from spark_jobs.rocketmq.client import Client
+from spark_jobs.rocketmq.errors import BrokerBusyError
+from spark_jobs.rocketmq.message import Message
+from spark_jobs.rocketmq.route import MessageQueue
 from spark_jobs.settings import Cluster, Settings
 from tests.rocketmq.conftest import Written
 from tests.rocketmq.watched import SECONDS, ByGroup, ByLake, Comms, Triggerer, Watched, elsewhere
@@ -249,7 +253,7 @@ def test_the_age_is_asked_for_once_and_only_where_something_is_unread(watched, a
         asked: list[dict[str, int]] = []
         stored_at = one.trigger.stored_at
 
-        def recorded(offsets: dict[str, int]) -> dict[str, int | None]:
+        def recorded(offsets: dict[str, int]) -> tuple[dict[str, int | None], list[str]]:
             asked.append(dict(offsets))
             return stored_at(offsets)
 
@@ -260,6 +264,29 @@ def test_the_age_is_asked_for_once_and_only_where_something_is_unread(watched, a
         await one.until(0)
         await one.until(0)
         assert asked == [{watched.name(0): 1}]
+        await one.kill()
+
+    asyncio.run(scenario())
+
+
+def test_a_queue_that_cannot_be_read_hides_no_old_message_of_the_others(watched, asset, capsys, monkeypatch):
+    message_at, unreadable = Client.message_at, "broker-a: slaves reject pulls"
+
+    def of_one(client: Client, queue: MessageQueue, offset: int) -> Message | None:
+        if queue.queue_id == 0:
+            raise BrokerBusyError(unreadable, 2)
+        return message_at(client, queue, offset)
+
+    monkeypatch.setattr(Client, "message_at", of_one)
+
+    async def scenario() -> None:
+        one = Triggerer(watched.trigger(**QUICK, min_messages=3, max_age=1), asset)
+        watched.send(1, 0)
+        await asyncio.sleep(1.5)
+        await one.until(0)
+        assert capsys.readouterr().out.count(unreadable) == 1
+        watched.send(1, 1)
+        await one.until(1)
         await one.kill()
 
     asyncio.run(scenario())

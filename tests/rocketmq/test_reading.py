@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Callable
 
 import pytest
@@ -120,6 +121,20 @@ def test_offsets_that_an_answer_leaves_out_are_asked_for_again():
 
     assert [m.queue_offset for m in read(answer, 0, 40)] == list(range(40))
     assert {5, 20} <= set(asked)
+
+
+def test_a_pull_that_is_rejected_once_after_a_reset_of_the_group_is_repeated():
+    rejected: Counter[int] = Counter()
+
+    def answer(first: int, count: int) -> Answer:
+        rejected[first] += 1
+        return (requests.PULL_OFFSET_MOVED, b"") if first == 0 and rejected[0] == 1 else some(first, count)
+
+    assert [m.queue_offset for m in read(answer, 0, 40)] == list(range(40))
+    assert rejected[0] == 2
+
+    with pytest.raises(OffsetMovedError):
+        read(lambda *_: (requests.PULL_OFFSET_MOVED, b""), 0, 40)
 
 
 def test_offsets_that_stay_out_are_an_error_and_nothing_behind_them_is_given_out():

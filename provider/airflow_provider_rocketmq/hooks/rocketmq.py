@@ -18,7 +18,7 @@ from spark_jobs.rocketmq.message import Message
 from spark_jobs.rocketmq.namespace import with_namespace
 from spark_jobs.rocketmq.requests import TOOLS_CONSUMER
 from spark_jobs.rocketmq.route import MessageQueue
-from spark_jobs.rocketmq.unread import Unread, unread
+from spark_jobs.rocketmq.unread import Unread, stored_at, unread
 
 DEFAULT_PORT = 9876
 EXTRA_TLS = ("tls_verify", "tls_ca_file", "tls_cert_file", "tls_key_file")
@@ -129,23 +129,19 @@ class RocketMQHook(BaseHook):
             topics = [with_namespace(topic, namespace)]
             return unread(client, topics, lambda queue: committed_offset(client, queue, group) or 0)
 
-    def stored_at(self, topic: str, offsets: Mapping[str, int]) -> dict[str, int | None]:
+    def stored_at(self, topic: str, offsets: Mapping[str, int]) -> tuple[dict[str, int | None], list[str]]:
         """The store time, ms, of the message at an offset of each queue (`<broker>/<queue id>`); None if it has none there.
 
+        Also returns why other queues cannot be read.
+
         Raises:
-            RocketMQError: a broker cannot be reached or rejects the request.
+            RocketMQError: the route of the topic is unknown.
         """
         with self.get_conn(timeout=_TIMEOUT_SECONDS, attempts=1) as client:
-            queues = {
-                queue_name(queue): queue
-                for queue in client.queues(with_namespace(topic, self.cluster().namespace))
-            }
-            found = {
-                name: client.message_at(queues[name], offset)
-                for name, offset in offsets.items()
-                if name in queues
-            }
-        return {name: message.store_time if message else None for name, message in found.items()}
+            queues = client.queues(with_namespace(topic, self.cluster().namespace))
+            wanted = {queue: offsets[name] for queue in queues if (name := queue_name(queue)) in offsets}
+            found, problems = stored_at(client, wanted)
+        return {queue_name(queue): at for queue, at in found.items()}, problems
 
     def consume(self, topic: str, consumer_group: str, max_messages: int | None = None) -> Iterator[Message]:
         """Yield messages that the group has not committed, and commit each queue up to what was yielded of it.

@@ -53,7 +53,7 @@ class RocketMQTrigger(UnreadMessagesTrigger):
             found.problems,
         )
 
-    def stored_at(self, offsets: Mapping[str, int]) -> dict[str, int | None]:
+    def stored_at(self, offsets: Mapping[str, int]) -> tuple[dict[str, int | None], list[str]]:
         """Read the message at each offset."""
         from airflow_provider_rocketmq.hooks.rocketmq import RocketMQHook
 

@@ -90,8 +90,11 @@ class UnreadMessagesTrigger(BaseEventTrigger):
         """Ask every queue once. Blocks."""
 
     @abc.abstractmethod
-    def stored_at(self, offsets: Mapping[str, int]) -> dict[str, int | None]:
-        """The time, ms, at which the broker stored the message at an offset of each queue; None if unknown. Blocks."""
+    def stored_at(self, offsets: Mapping[str, int]) -> tuple[dict[str, int | None], list[str]]:
+        """The time, ms, at which the broker stored the message at an offset of each queue; None if unknown. Blocks.
+
+        Also returns why other queues cannot be read.
+        """
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """The path of the class, and its arguments."""
@@ -203,16 +206,26 @@ class UnreadMessagesTrigger(BaseEventTrigger):
         return sum(map(len, fresh.values())) >= self.min_messages
 
     def _are_old(self, fresh: Offsets, stored: dict[tuple[str, int], int | None]) -> bool:
-        """Whether the oldest message is `max_age` old. A message whose time the broker does not say is taken to be."""
+        """Whether the oldest message is `max_age` old. A message whose time the broker does not say is taken to be.
+
+        Raises:
+            BrokersUnknownError: of the queues that can be read, none has one.
+        """
         if self.max_age is None or not fresh:
             return False
         oldest = {queue: offsets.start for queue, offsets in fresh.items()}
         for gone in stored.keys() - oldest.items():
             del stored[gone]
+        problems: list[str] = []
         if new := dict(oldest.items() - stored.keys()):
-            stored.update({(queue, new[queue]): at for queue, at in self.stored_at(new).items()})
+            found, problems = self.stored_at(new)
+            stored.update({(queue, new[queue]): at for queue, at in found.items()})
         before = (time.time() - self.max_age) * 1000
-        return any((at := stored.get(each)) is None or at <= before for each in oldest.items())
+        if any((at := stored[each]) is None or at <= before for each in oldest.items() if each in stored):
+            return True
+        if problems:
+            raise BrokersUnknownError("; ".join(problems))
+        return False
 
     @property
     def _name(self) -> str:

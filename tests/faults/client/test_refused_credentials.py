@@ -63,7 +63,17 @@ def test_who_may_read_a_4_9_broker_reads_it(old: str, credentials: Credentials):
     with Client([old], "old", credentials) as client:
         where = trace_queue(client)
         assert (client.min_offset(where), client.max_offset(where), client.offset_at(where, 0)) == (0, 2, 0)
-        assert [m.body for batch in client.read(where, 0, 2) for m in batch] == BODIES
+        messages = [message for batch in client.read(where, 0, 2) for message in batch]
+        assert [message.body for message in messages] == BODIES
+        times = [message.store_time for message in messages]
+        for wanted in (
+            times[0],
+            times[0] + 1,
+            times[1],
+            times[1] + 1,
+        ):  # the broker itself returns the nearest one
+            first = next((offset for offset, time in enumerate(times) if time >= wanted), 2)
+            assert client.offset_at(where, wanted) == first
 
 
 @pytest.mark.parametrize(
