@@ -28,14 +28,16 @@ _CLIENT_HOST = "regexp_replace(substring_index(client, '@', 1), ':[0-9]+$', '')"
 def completeness(run: Run) -> Iterator[Measured]:
     """Too few of a cluster's consumer records arrived.
 
-    Measured per cluster: the estimated share.
+    Measured per cluster: the estimated share; 0 if no record has its pair.
     """
     columns = "sum(pairs) as both, sum(ends_without_begin) as ends, sum(begins_without_end) as begins"
     for row in _of_window(run, "trace_completeness", f"cluster, {columns}"):
-        if both := row.both:
-            seen = 2 * both + row.ends + row.begins
+        both, seen = row.both, 2 * row.both + row.ends + row.begins
+        if both:
             estimated = 2 * (both + row.begins) * (both + row.ends) / both
             yield rate(row.cluster, seen, estimated, "records arrived, by estimate", run.settings)
+        elif seen:
+            yield rate(row.cluster, 0, seen, "records have their pair", run.settings)
 
 
 @_messaging(
@@ -179,10 +181,10 @@ def unknown_layouts(run: Run) -> Iterator[Measured]:
 def group_silent(run: Run) -> Iterator[Measured]:
     """Inferred from traces: an active consumer group has made no attempt for too long, although messages were sent to it.
 
-    Measured per consumer group of the look-back: minutes since its last attempt on a known topic, 0 if each message of the last
-    `group_silent_minutes` before the grace is explained, such as by its subscription.
+    Measured per consumer group of the look-back: minutes since the first message after its last attempt on a known topic, 0 if
+    each message that is older than the grace is explained, such as by its subscription.
     """
-    minutes, grace = run.settings.checks.group_silent_minutes, run.settings.limits.grace_seconds
+    grace = run.settings.limits.grace_seconds
     for row in _rows(
         run,
         f"""
@@ -194,14 +196,20 @@ def group_silent(run: Run) -> Iterator[Measured]:
         ),
         -- A silent group has a row here for each message that was sent to it.
         unconsumed as (
-          select active.cluster, consumer_group, cause, evidence, count(*) as messages
+          select
+            active.cluster,
+            consumer_group,
+            cause,
+            evidence,
+            count(*) as messages,
+            min(published_at) as first_published_at
           from active
           join lake.marts.orphaned_messages as orphaned
             on active.cluster = orphaned.cluster and active.consumer_group = orphaned.expected_group
           where
             -- Ordinary use does not explain a backlog while the group is silent.
             (counts_in_orphan_rate or cause = 'in_backlog')
-            and published_at > timestampadd(second, -{int(minutes * 60) + grace}, watermark)
+            and published_at > last_attempt_at
             and published_at <= timestampadd(second, -{grace}, watermark)
           group by all
         ),
@@ -210,6 +218,7 @@ def group_silent(run: Run) -> Iterator[Measured]:
             cluster,
             consumer_group,
             sum(messages) as messages,
+            min(first_published_at) as first_published_at,
             array_join(array_sort(collect_list(messages || ' ' || cause || ', ' || evidence)), '; ') as causes
           from unconsumed
           group by cluster, consumer_group
@@ -219,18 +228,19 @@ def group_silent(run: Run) -> Iterator[Measured]:
           consumer_group,
           messages,
           causes,
-          timestampdiff(second, last_attempt_at, watermark) / 60 as minutes
+          timestampdiff(second, last_attempt_at, watermark) / 60 as minutes,
+          timestampdiff(second, first_published_at, watermark) / 60 as waiting_minutes
         from active
         left join waiting using (cluster, consumer_group)
         """,
     ):
         text = f"last attempt {row.minutes:.0f} min before the watermark, "
         text += (
-            f"messages sent to it meanwhile: {row.messages} ({row.causes})"
+            f"messages sent to it since then: {row.messages} ({row.causes}), the first {row.waiting_minutes:.0f} min before it"
             if row.messages
             else "no message for it since"
         )
-        yield Measured(f"{row.cluster}/{row.consumer_group}", row.minutes if row.messages else 0.0, text)
+        yield Measured(f"{row.cluster}/{row.consumer_group}", row.waiting_minutes or 0.0, text)
 
 
 @_messaging(
@@ -313,9 +323,10 @@ def _of_window(run: Run, mart: str, columns: str, condition: str = "true") -> li
 
 
 def _rows(run: Run, query: str) -> list[Row]:
-    """The rows of a query, which may read `watermarks` (cluster, watermark, since)."""
+    """The rows of a query, which may read `watermarks` (cluster, watermark, since) of the clusters in the settings."""
     assert run.spark is not None
-    marks = run.watermarks or {}
+    configured = {cluster.name for cluster in run.settings.clusters}
+    marks = {cluster: ms for cluster, ms in (run.watermarks or {}).items() if cluster in configured}
     run.spark.createDataFrame(list(marks.items()), "cluster string, ms bigint").selectExpr(
         "cluster",
         "timestamp_millis(ms) as watermark",

@@ -10,10 +10,11 @@ from datetime import UTC, datetime
 
 from pyspark.sql import SparkSession
 
-from spark_jobs.alerts import run_checks
+from spark_jobs.alerts import run_checks, silences
 from spark_jobs.checks.check import Run
 from spark_jobs.checks.evaluate import refusing
 from spark_jobs.checks.registry import of_stage
+from spark_jobs.jobs.maintain import WAITING
 from spark_jobs.jobs.run import job_parser, run_job
 from spark_jobs.lake import tables
 from spark_jobs.lake.session import session
@@ -66,9 +67,11 @@ def main(argv: list[str] | None = None) -> int:
     settings = Settings()
     spark = session("history tests", settings)
     tables.ensure(spark)
-    wrong = compare(spark, settings, args.run_id)
-    with one_build(settings.home, "history_tests"):
-        tested = over_all_rows(spark, settings, args.run_id)
+    # Its pool is that of the builds, which wait for it.
+    with silences.maintenance_window(settings, WAITING["lake_marts"], args.run_id):
+        wrong = compare(spark, settings, args.run_id)
+        with one_build(settings.home, "history_tests"):
+            tested = over_all_rows(spark, settings, args.run_id)
     report.tested(tested)
     return 1 if wrong or (tested is not None and not tested.passed) else 0
 

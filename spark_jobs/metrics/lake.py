@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -64,18 +64,26 @@ METRICS = (COMPLETE_TO, READ, UNREAD, EVALUATED, ENTITIES, OPEN)
 
 
 def read(settings: Settings, now: datetime) -> Found:
-    """All series of the lake; a table that does not exist yet has no rows.
+    """All series of the lake; a table that does not exist yet has no rows, and a cluster that is not configured no watermarks.
 
     Raises:
         WrongLakeError: the lake was copied from elsewhere.
         SettingsError: credentials are missing.
         DamagedTableError: a metadata file cannot be read.
     """
-    positions = {"raw": committed_positions(settings, RAW), "events": committed_positions(settings, EVENTS)}
+    configured = {cluster.name for cluster in settings.clusters}
+    positions = {
+        stage: {
+            queue: position
+            for queue, position in committed_positions(settings, table).items()
+            if queue.cluster in configured
+        }
+        for stage, table in (("raw", RAW), ("events", EVENTS))
+    }
     results = _rows(settings, CHECK_RESULTS.name, f"evaluated_at >= '{(now - _RECENT).isoformat()}'")
     newest = _newest(results)
     return {
-        COMPLETE_TO: _complete_to(positions, Published.of(settings)),
+        COMPLETE_TO: _complete_to(positions, Published.of(settings), configured),
         READ: _read(positions),
         UNREAD: _unread(newest),
         EVALUATED: [
@@ -94,7 +102,9 @@ def _rows(settings: Settings, table: str, condition: str) -> list[dict[str, Any]
         return []
 
 
-def _complete_to(positions: dict[str, Positions], published: Published | None) -> list[Series]:
+def _complete_to(
+    positions: dict[str, Positions], published: Published | None, configured: Collection[str]
+) -> list[Series]:
     found = [
         Series((cluster, stage), ms / 1000)
         for stage, of in positions.items()
@@ -102,7 +112,8 @@ def _complete_to(positions: dict[str, Positions], published: Published | None) -
         if ms
     ]
     for cluster, mark in (published.watermarks if published else {}).items():
-        if seconds := datetime.fromisoformat(mark).replace(tzinfo=UTC).timestamp():
+        seconds = datetime.fromisoformat(mark).replace(tzinfo=UTC).timestamp()
+        if seconds and cluster in configured:
             found.append(Series((cluster, "marts"), seconds))
     return found
 

@@ -65,7 +65,7 @@ CASES = {
     "duplicate_rate": Case("sick/g", 0.2, "well/g"),
     "orphan_rate": Case("sick/orders/g", 0.14, "well/orders/g"),
     "orphans_proven": Case("sick/orders/g", 0.05, "well/orders/g"),
-    "group_silent": Case("sick/g", 180, "well/tagged"),
+    "group_silent": Case("sick/g", 157, "well/tagged"),
     "slo_burn_page": Case("sick/success", 1, "well/success"),
     "slo_burn_ticket": Case("sick/success", 1, "well/success"),
     "freshness_raw": of_cluster(300),
@@ -133,8 +133,47 @@ def test_the_text_of_an_alert_about_orphans_names_their_evidence_and_causes(foun
     evidence = "evidence: 6 inferred, 8 unknown"
     assert details["orphan_rate"] == f"14 of 100 messages are orphans without proof ({evidence}; {causes})"
     assert details["group_silent"].endswith(
-        "meanwhile: 19 (5 dead_letter, proven; 6 not_returned, inferred; 8 filtered_or_lost, unknown)"
+        "since then: 19 (5 dead_letter, proven; 6 not_returned, inferred; 8 filtered_or_lost, unknown), "
+        "the first 157 min before it"
     )
+
+
+def test_a_group_is_not_silent_before_its_messages_have_waited_and_never_because_of_those_before_its_last_attempt(
+    found,
+):
+    values = {result.entity: result.value for result in found["group_silent"].results}
+    assert values == {
+        "sick/g": 157,
+        "well/tagged": 0,
+        "well/idle": 42,
+        "well/g": 0,
+    }
+
+
+def test_a_cluster_that_is_not_configured_any_more_has_no_messaging_alerts(run):
+    ours = run.settings.model_copy(update={"clusters": run.settings.clusters[1:]})
+    for name in ("orphan_rate", "group_silent", "completeness", "slo_burn_page"):
+        (found,) = evaluate([BY_NAME[name]], replace(run, settings=ours))
+        assert found.complete, "so alerts of others are retired"
+        assert {result.entity.partition("/")[0] for result in found.results} == {"well"}, name
+
+
+def test_the_completeness_of_records_without_any_pair_is_0(run, result):
+    table = mart("trace_completeness")
+    before = lake(run.settings).load_table(table.name).current_snapshot()
+    lost = {
+        "cluster": "well",
+        "hour": ago(hours=2),
+        "pairs": -60,
+        "ends_without_begin": 59,
+    }  # the sum has no pair
+    add(run.settings, table, [lost | {"begins_without_end": 0}])
+    try:
+        (found,) = evaluate([BY_NAME["completeness"]], run)
+        (well,) = [each for each in found.results if each.entity == "well"]
+        assert (well.passed, well.value) == (False, 0.0), well
+    finally:
+        result.sql(f"call lake.system.rollback_to_snapshot('lake.{table.name}', {before.snapshot_id})")
 
 
 def test_one_proven_orphan_is_critical_however_few_messages_were_judged(run, result):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import apprise
 import pytest
 import requests
 
@@ -95,6 +96,17 @@ def test_the_length_of_a_message_is_bounded(store):
     assert len(body["title"]) < LONGEST_TITLE + 50
     assert len(body["message"]) < 30_000
     assert "and 30 more" in body["title"]
+
+
+@pytest.mark.parametrize("chat", ["discord", "telegram", "google_chat"])
+def test_a_text_longer_than_a_chat_accepts_comes_in_several_messages(store, sent, chat):
+    names = [f"g{n}-{LONG[:200]}" for n in range(15)]
+    notify(store, [failed(*names)], settings(apprise={"messaging": [CHATS[chat]]}), minute(0))
+    texts = [json.dumps(body, ensure_ascii=False) for body in sent.bodies("/chat")]
+    most = apprise.Apprise.instantiate(CHATS[chat]).body_maxlen
+    assert len(texts) > 1
+    assert all(len(text) < most + 1000 for text in texts), "with the fields of the request"
+    assert all(any(f"g{n}-" in text for text in texts) for n in range(15))
 
 
 def test_a_name_cannot_forge_a_log_line(store, caplog):

@@ -147,10 +147,10 @@ def _marts(settings: Settings) -> None:
         for cluster, at in (("sick", ago(hours=3)), ("well", ago(minutes=10)))
     ]
     add(settings, mart("fct_consume_attempts"), attempts)
-    # `tagged` is as long silent as `sick`, but it does not subscribe to the messages.
-    tagged = attempts[0] | {"cluster": "well", "consumer_group": "tagged"}
-    add(settings, mart("fct_consume_attempts"), [tagged])
-    groups = [each | {"expected_to": NOW + timedelta(days=6)} for each in (*attempts, tagged)]
+    # `tagged` is as long silent as `sick`, but it does not subscribe to the messages; those for `idle` have just come.
+    others = [attempts[0] | {"cluster": "well", "consumer_group": group} for group in ("tagged", "idle")]
+    add(settings, mart("fct_consume_attempts"), others)
+    groups = [each | {"expected_to": NOW + timedelta(days=6)} for each in (*attempts, *others)]
     groups = [{"last_attempt_at": each.pop("occurred_at"), **each} for each in groups]
     unconsumed = [
         {
@@ -158,15 +158,17 @@ def _marts(settings: Settings) -> None:
             **{"cause": cause, "evidence": evidence, "counts_in_orphan_rate": cause != "filtered"},
             **{"published_at": at, "hour": at.replace(minute=0)},
         }
-        for cluster, group, cause, evidence, number in (
-            ("sick", "g", "dead_letter", "proven", 5),
-            ("sick", "g", "not_returned", "inferred", 6),
-            ("sick", "g", "filtered_or_lost", "unknown", 8),
-            ("sick", "g", "filtered", "proven", 30),
-            ("well", "tagged", "filtered", "proven", 20),
+        for cluster, group, cause, evidence, number, minutes in (
+            ("sick", "g", "dead_letter", "proven", 5, 150),
+            ("sick", "g", "not_returned", "inferred", 6, 150),
+            ("sick", "g", "filtered_or_lost", "unknown", 8, 150),
+            ("sick", "g", "filtered", "proven", 30, 150),
+            ("well", "tagged", "filtered", "proven", 20, 150),
+            ("well", "idle", "in_backlog", "proven", 3, 40),
+            ("well", "g", "in_backlog", "proven", 3, 150),  # it has consumed others since then
         )
         for n in range(number)
-        for at in (ago(minutes=40 + n % 20), ago(days=2))  # the other one before the window
+        for at in (ago(minutes=minutes + n % 20), ago(days=2))  # the other one before the last attempt
     ]
     add(settings, mart("orphaned_messages"), unconsumed)
     add(settings, mart("topic_consumer_groups"), groups)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import pytest
 
+from spark_jobs.alerts import silences
 from spark_jobs.jobs import history_tests
 from spark_jobs.mart_build import branches
+from tests.planning import run_jobs_on
 
 
 def verdicts(marts, run: str) -> dict[str, bool]:
@@ -33,6 +37,17 @@ def test_a_row_that_stands_twice_is_found(marts, settings, doubled):
     assert "facts_add_up_to_marts" in failed
     assert "unique_combination_of_columns_retries" in failed
     assert len(failed) == 2
+
+
+def test_builds_that_wait_for_it_raise_no_alert(marts, settings, monkeypatch):
+    run_jobs_on(settings, monkeypatch)
+    monkeypatch.setattr(history_tests, "over_all_rows", lambda *_: None)
+    monkeypatch.setattr(history_tests, "compare", lambda *_: [])
+    history_tests.main(["--run-id", "waited for"])
+    found = {
+        each.match for each in silences.windows(settings, datetime.now(UTC)) if each.run_id == "waited for"
+    }
+    assert found == {"*:marts_silent*", "*:freshness_marts*"}
 
 
 def test_what_is_published_passes_also_if_the_models_are_others_now(marts, settings):

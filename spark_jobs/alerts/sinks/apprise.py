@@ -91,6 +91,9 @@ def _send(address: SecretStr, group: Sequence[Alert], attempts: int, messages: M
         sink = apprise.Apprise()
         if not sink.add(address.get_secret_value()):
             raise DeliveryError("Apprise does not know such an address")
+        for each in sink:  # what is longer than the service accepts would be refused each time
+            if each.overflow_mode is apprise.OverflowMode.UPSTREAM:
+                each.overflow_mode = apprise.OverflowMode.SPLIT
         retrying = Retrying(
             retry=retry_if_result(lambda is_accepted: not is_accepted),
             stop=stop_after_attempt(attempts),
