@@ -21,11 +21,15 @@ Health = Mapping[str, bool | None]
 
 @dataclass(frozen=True)
 class Component:
-    """A command to keep running, and the components that must answer before it starts."""
+    """A command to keep running, and the components that must answer before it starts.
+
+    One that `ends_on_purpose` has not failed if it ends with code 0.
+    """
 
     name: str
     command: tuple[str, ...]
     needs: tuple[str, ...] = ()
+    ends_on_purpose: bool = False
 
 
 @dataclass(frozen=True)
@@ -137,7 +141,8 @@ class Supervisor:
         """Record ended processes, stop processes that hang, and start what is due."""
         for each in self.states.values():
             if each.process is not None and (code := each.process.poll()) is not None:
-                self._ended(each, f"ended with code {code}", now)
+                on_purpose = code == 0 and each.component.ends_on_purpose and each.kill_at is None
+                self._ended(each, f"ended with code {code}", now, on_purpose)
         health = self.health() if any(each.process for each in self.states.values()) else {}
         for each in self.states.values():
             self._update(each, health.get(each.name), now)
@@ -182,15 +187,19 @@ class Supervisor:
         else:
             log.info("%s: started (pid %d)", each.name, each.pid)
 
-    def _ended(self, each: ComponentState, how: str, now: float) -> None:
+    def _ended(self, each: ComponentState, how: str, now: float, on_purpose: bool = False) -> None:
         timeouts = self.timeouts
         if each.kill_at is not None:
             how = f"did not answer and was stopped ({how})"
         each.process, each.kill_at = None, None
         each.healthy_since, each.unhealthy_since = None, None
         each.silent_since = each.silent_since if each.silent_since is not None else now
-        each.failures += 1
         each.last_end = how
+        if on_purpose:
+            each.next_start = now + timeouts.first_pause
+            log.info("%s: %s, on purpose; next start in %.0f s", each.name, how, timeouts.first_pause)
+            return
+        each.failures += 1
         pause = min(timeouts.first_pause * 2 ** min(each.failures - 1, 30), timeouts.longest_pause)
         each.next_start = now + pause
         each.is_faulty |= each.failures >= timeouts.failures

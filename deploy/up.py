@@ -127,7 +127,9 @@ def serve(settings: Settings, port: int, dashboards: int | None) -> None:
         more: dict[str, Any] = {}
         # Executors of a cluster would be held between the jobs; and a query's event names the task of its driver.
         if settings.driver.enabled and settings.spark.is_local and not settings.lineage.url:
-            components.append(Component(DRIVER, (sys.executable, "-m", "spark_jobs.driver.serve")))
+            components.append(
+                Component(DRIVER, (sys.executable, "-m", "spark_jobs.driver.serve"), ends_on_purpose=True)
+            )
             health[DRIVER] = lambda: Client(settings.home).answers()
             if settings.schedules.marts_with_ingest is None:
                 environment |= {"TRACE_SCHEDULES__MARTS_WITH_INGEST": "true"}

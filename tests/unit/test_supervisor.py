@@ -120,6 +120,15 @@ def test_a_fault_ends_when_the_component_is_stable(run):
     assert (it["a"].is_faulty, it["a"].failures, it["a"].restarts) == (False, 0, 2)
 
 
+def test_a_component_that_ends_on_purpose_is_no_fault(run):
+    it = run(Component("a", ("sh", "-c", "exit 0"), ends_on_purpose=True))
+    for number in range(5):
+        it.step(it.timeouts.first_pause)
+        it.step_until(lambda: it["a"].process is None)
+        assert (it["a"].restarts, it["a"].failures, it["a"].is_faulty) == (number, 0, False)
+    assert it["a"].last_end == "ended with code 0"
+
+
 def test_a_component_starts_when_its_dependencies_answer(run):
     it = run(
         Component("server", RUNS),

@@ -145,13 +145,24 @@ def _import(folder: Path) -> None:
 
 
 def _roles(security_manager: Any, roles: list[dict]) -> None:
-    """Create the roles and their row-level rules as planned, and delete planned roles that are gone."""
+    """Create the roles and their row-level rules as planned.
+
+    A role that was planned with rules and is planned no more loses its permissions: without the rules it would show all rows.
+    Rules and roles that somebody else made stay.
+    """
     from superset import db
     from superset.connectors.sqla.models import RowLevelSecurityFilter, SqlaTable
     from superset.utils.core import RowLevelSecurityFilterType
 
     datasets = db.session.query(SqlaTable).all()
+    names = {planned["name"] for planned in roles}
     for rule in db.session.query(RowLevelSecurityFilter).all():
+        (role, *others) = rule.roles or [None]
+        if role is None or others or not rule.name.startswith(f"{role.name}: "):
+            continue
+        if role.name not in names and role.permissions:
+            print(f"no file has the role {role.name} any more: it may see nothing")
+            role.permissions = []
         db.session.delete(rule)
     for planned in roles:
         role = security_manager.add_role(planned["name"]) or security_manager.find_role(planned["name"])
