@@ -55,6 +55,7 @@ def collect(
     limits: BrokerFacts,
     observed_at: datetime,
     is_erased: Callable[[str], bool] = lambda group: False,
+    is_removed: Callable[[str], bool] = lambda broker: False,
 ) -> Collection:
     """Ask all brokers that are registered at the nameservers.
 
@@ -63,6 +64,7 @@ def collect(
         limits: of requests in flight and time.
         observed_at: now, UTC.
         is_erased: whether nothing may be stored of a group; such groups are not asked for, either.
+        is_removed: whether a broker that is not registered will not come back: its facts end.
 
     Raises:
         RocketMQError: no nameserver answers, so there are no brokers to ask.
@@ -76,7 +78,7 @@ def collect(
         cluster=connections.cluster,
         observed_at=observed_at,
         observations=[_observation(each, observed_at) for each in answers],
-        found={facts.table.name: _found(facts, answers) for facts in FACT_TABLES},
+        found={facts.table.name: _found(facts, answers, is_removed) for facts in FACT_TABLES},
         problems=[
             f"cluster {connections.cluster}, broker {each.broker}: {each.problem}"
             for each in answers
@@ -232,12 +234,14 @@ def _observation(found: Answers, observed_at: datetime) -> Row:
     }
 
 
-def _found(facts: FactTable, answers: list[Answers]) -> Found:
+def _found(facts: FactTable, answers: list[Answers], is_removed: Callable[[str], bool]) -> Found:
     """The rows of all brokers, and which keys are known to be gone. Every registered broker has an entry in `answers`."""
     by_broker = {each.broker: each for each in answers}
 
     def is_gone(key: Key) -> bool:
         of_broker = by_broker.get(key[0])
-        return facts.gone_if_unregistered if of_broker is None else facts.is_gone(of_broker, key)
+        if of_broker is None:
+            return facts.gone_if_unregistered or is_removed(key[0])
+        return facts.is_gone(of_broker, key)
 
     return Found([{"broker": each.broker, **row} for each in answers for row in facts.rows(each)], is_gone)

@@ -15,6 +15,8 @@ from datetime import UTC, datetime, timedelta
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyiceberg.catalog import Catalog
+from pyiceberg.expressions import EqualTo, Reference
+from pyiceberg.expressions.literals import literal
 from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.table import Table as IcebergTable
 
@@ -23,8 +25,11 @@ from spark_jobs.broker_facts.collect import Collection
 from spark_jobs.broker_facts.fact_tables import FACT_TABLES, FactTable, Key, Row
 from spark_jobs.lake.catalog import lake, retry_commit
 from spark_jobs.lake.offsets import RUN_ID, committed_positions, watermarks
-from spark_jobs.lake.tables import MESSAGE_CHECKS, OBSERVATIONS, RAW, Table
+from spark_jobs.lake.tables import BROKERS, MESSAGE_CHECKS, OBSERVATIONS, RAW, Table
 from spark_jobs.settings import BrokerFacts, Settings
+
+# The brokers' default of fileReservedTime.
+RETENTION_HOURS = 72
 
 
 @dataclass(frozen=True)
@@ -44,6 +49,19 @@ def watermark_of(settings: Settings, cluster: str) -> datetime | None:
     """The cluster's watermark in raw, UTC; None if nothing was extracted."""
     ms = watermarks(committed_positions(settings, RAW)).get(cluster)
     return datetime.fromtimestamp(ms / 1000, UTC) if ms is not None else None
+
+
+def removed_brokers(settings: Settings, cluster: str, now: datetime) -> set[str]:
+    """The brokers that were last registered so long ago that all of their messages have expired (`retention_hours`)."""
+    of_cluster = EqualTo(term=Reference("cluster"), value=literal(cluster))
+    rows = lake(settings).load_table(BROKERS.name).scan(of_cluster).to_arrow().to_pylist()
+    newest = {row["broker"]: row for row in sorted(rows, key=lambda row: row["valid_from"])}
+    return {
+        broker
+        for broker, row in newest.items()
+        if row["valid_to"]
+        and row["valid_to"] <= now - timedelta(hours=row["retention_hours"] or RETENTION_HOURS)
+    }
 
 
 def save(

@@ -37,7 +37,7 @@ NEXT_BUILDS = "intermediate.int_next_builds"
 # The tables of broker facts that models read, whose rows have the times from which and to which they are valid.
 PERIODS = (TOPIC_OFFSETS, GROUPS, CONSUMERS, SUBSCRIPTIONS, GROUP_OFFSETS, PRODUCERS)
 # The requests of which models ask whether they were answered (stg_broker_observations).
-_REQUESTS = (43, 202)
+_REQUESTS = (21, 43, 202)
 
 
 @dataclass(frozen=True)

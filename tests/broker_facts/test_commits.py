@@ -25,7 +25,7 @@ from spark_jobs.erasure.rules import Kind, Rule, digest, is_group_erased
 from spark_jobs.jobs import extract
 from spark_jobs.lake import catalog
 from spark_jobs.lake.offsets import OFFSETS, Position, Queue, to_json
-from spark_jobs.lake.tables import OBSERVATIONS, RAW, TOPIC_OFFSETS, TOPICS
+from spark_jobs.lake.tables import BROKERS, OBSERVATIONS, RAW, TOPIC_OFFSETS, TOPICS
 from spark_jobs.maintenance.table import maintain_table
 from spark_jobs.settings import PROJECT, BrokerFacts
 from tests.broker_facts.conftest import World
@@ -75,6 +75,37 @@ def test_two_collections_at_once_add_each_fact_once(world: World, broker: Sandbo
         assert failures == []
         assert_each_fact_once(world)
         assert len(world.rows(TOPICS, topic=f"race-{number}")) == 1
+
+
+def test_a_broker_is_removed_when_its_messages_have_expired_since_it_was_registered(world: World):
+    now = datetime.now(UTC).replace(microsecond=0)
+    table = catalog.lake(world.settings).load_table(BROKERS.name)
+    rows = [
+        {
+            **{
+                "cluster": "other",
+                "broker": broker,
+                "retention_hours": retention,
+                "digest": "d",
+                "run_id": "r",
+            },
+            **{"valid_from": now - timedelta(hours=hours + 1), "valid_to": valid_to},
+        }
+        for broker, retention, hours, valid_to in (
+            ("expired", 48, 48, now - timedelta(hours=48)),
+            ("kept", 48, 47, now - timedelta(hours=47)),
+            ("registered", 48, 500, None),
+            ("came_back", 48, 500, now - timedelta(hours=499)),
+            ("came_back", 48, 1, None),
+            ("unknown_retention", None, 71, now - timedelta(hours=71)),
+        )
+    ]
+    schema = schema_to_pyarrow(table.schema(), include_field_ids=False)
+    table.append(pa.Table.from_pylist(rows, schema=schema))
+    assert store.removed_brokers(world.settings, "other", now) == {"expired"}
+    assert store.removed_brokers(world.settings, "other", now + timedelta(hours=1)) == {
+        *("expired", "kept", "unknown_retention")
+    }
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -39,10 +39,16 @@ UNKNOWN = ("refused", "unsupported", "timed_out", "failed")
 
 
 def asked(
-    namesrv: str, credentials: Credentials | None = None, timeout: float = 5, **limits: float
+    namesrv: str,
+    credentials: Credentials | None = None,
+    timeout: float = 5,
+    removed: Iterable[str] = (),
+    **limits: float,
 ) -> Collection:
     with Client([namesrv], "c", credentials, timeout=timeout) as client:
-        return collect(client, BrokerFacts(**limits), datetime.now(UTC))
+        return collect(
+            client, BrokerFacts(**limits), datetime.now(UTC), is_removed=lambda broker: broker in removed
+        )
 
 
 def rows(found: Collection, table: Table, broker: str) -> list[dict]:
@@ -201,6 +207,8 @@ def test_a_broker_that_is_away_keeps_its_facts(guarded: Sandbox, monkeypatch: py
     gone = asked(guarded.namesrv, ADMIN)
     assert gone.found[BROKERS.name].is_gone((name,))
     assert not gone.found[TOPICS.name].is_gone((name, "t"))
+    removed = asked(guarded.namesrv, ADMIN, removed=[name])
+    assert all(each.is_gone((name, "t")) for each in removed.found.values())
     with monkeypatch.context() as patched:
         patched.setattr(Client, "registered_brokers", lambda _: registered)
         away = asked(guarded.namesrv, ADMIN)

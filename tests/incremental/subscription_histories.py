@@ -43,6 +43,7 @@ class Subscribed:
         checks: a look-up at both collections.
         broadcasting: whether the group is in broadcast mode at the second collection.
         traced: whether the group traces an attempt.
+        attempted_at: when.
     """
 
     causes: dict[str, Verdict]
@@ -53,11 +54,12 @@ class Subscribed:
     checks: tuple[Check | None, Check | None] = (None, None)
     broadcasting: bool = False
     traced: bool = True
+    attempted_at: datetime = LATE
 
     @property
     def causes_before(self) -> dict[str, Verdict]:
         """At the first watermark: nothing of the group is traced then."""
-        if self.subscribed[0] != "*":
+        if self.subscribed[0] != "*" or self.attempted_at != LATE:
             return self.before
         first = {msg_id: at for msg_id, at in PUBLISHED.items() if at < ASKED_AGAIN}
         read = {msg_id: READ_UNTRACED if self.asked[0] <= at else NOBODY for msg_id, at in first.items()}
@@ -98,6 +100,13 @@ SUBSCRIBED = {
     "unsubscribed": Subscribed(
         {"for_20_hours": BACKLOG, "when_it_unsubscribed": NOBODY, "before_the_attempt": NOBODY},
         subscribed=("*", None),
+    ),
+    "dropped_the_topic": Subscribed(
+        {"for_20_hours": NOBODY, "before_the_attempt": NOBODY},
+        {"for_20_hours": BACKLOG},
+        asked=(ASKED_EARLY - timedelta(hours=2), ASKED_EARLY),
+        subscribed=("*", None),
+        attempted_at=ASKED_EARLY - timedelta(hours=1),
     ),
     "broadcasting": Subscribed({"for_20_hours": READ_UNTRACED}, broadcasting=True),
     "never_traced": Subscribed(
@@ -161,9 +170,11 @@ def _history(case: Subscribed, batches: int) -> History:
         more = {"change_seq": batches if at >= ASKED_AGAIN else 1}
         more |= {"tags": "b"} if msg_id == "of_another_tag" else {}
         history.records.append(pub(len(history.records), msg_id, at) | more)
-    history.records.append(pub(len(history.records), "attempted", LATE) | {"change_seq": batches})
+    at = case.attempted_at
+    batch = batches if at >= ASKED_AGAIN else 1
+    history.records.append(pub(len(history.records), "attempted", at) | {"change_seq": batch})
     if case.traced:
-        history.records.append(begin(len(history.records), "attempted", LATE, batches))
+        history.records.append(begin(len(history.records), "attempted", at, batch))
     first, second = case.asked
     for number in range(batches - 1):
         history.answers.append(_answers(case, first + timedelta(minutes=number), 0))

@@ -43,6 +43,8 @@ hours as (
     count_if(outcome = 'not_returned') as begins_without_end,
     min(occurred_at) as first_attempt_at,
     max(occurred_at) as last_attempt_at,
+    min(case when coalesce(retry_times, 0) = 0 then occurred_at end) as first_try_at,
+    max(case when coalesce(retry_times, 0) = 0 then occurred_at end) as last_try_at,
     array_sort(array_union(collect_set(begin_layout), collect_set(end_layout))) as layouts
   from attempts
   group by cluster, topic, consumer_group, hour
@@ -58,6 +60,8 @@ select
   hours.begins_without_end,
   hours.first_attempt_at,
   hours.last_attempt_at,
+  hours.first_try_at,
+  hours.last_try_at,
   coalesce(messages.first_messages, 0) as first_messages,
   coalesce(messages.first_messages_on_clients, 0) as first_messages_on_clients,
   hours.layouts

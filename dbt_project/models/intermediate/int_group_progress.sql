@@ -219,6 +219,7 @@ deleted_groups as (
       known.cluster = consumers.cluster
       and known.group_name = consumers.group_name
       and consumers.message_model = 'BROADCASTING'
+      and consumers.valid_from <= facts.as_of
   group by known.cluster, known.group_name
 ),
 

@@ -105,15 +105,12 @@ answers as (
   group by cluster, bound
 ),
 
+-- A broker that is not registered any more is not asked.
 recorded as (
   select
     at_bounds.*,
     coalesce(
-      exists(
-        case when at_bounds.side = 'producer' then answers.of_producer else answers.of_consumer end,
-        answer -> answer.broker = at_bounds.broker
-      )
-      and forall(
+      forall(
         case when at_bounds.side = 'producer' then answers.of_producer else answers.of_consumer end,
         answer -> exists(answer.unanswered, topics -> not array_contains(topics, at_bounds.topic_name))
       ),
@@ -122,6 +119,12 @@ recorded as (
   from at_bounds
   left join answers
     on at_bounds.cluster = answers.cluster and at_bounds.bound = answers.bound
+  where
+    answers.bound is null
+    or exists(
+      case when at_bounds.side = 'producer' then answers.of_producer else answers.of_consumer end,
+      answer -> answer.broker = at_bounds.broker
+    )
 ),
 
 -- A topic that a broker did not have at the first bound began at 0. The first offset that a group commits is not known.

@@ -45,8 +45,8 @@ def orphans(
             if not any(attempt["has_end"] for attempt in of_group):
                 unconsumed.append((*key, group, message, Counter(a["outcome"] for a in of_group)))
     in_gap = {
-        msg_id
-        for _, msg_id, _, message, _ in unconsumed
+        (topic, msg_id)
+        for topic, msg_id, _, message, _ in unconsumed
         if any(is_in_gap(cluster, message, gap) for gap in cluster.gaps)
     }
     found: Rows = {}
@@ -59,7 +59,7 @@ def orphans(
         broker_due = check.due_at if check and check.state == "not_delivered" else None
         deliverable = max(due, broker_due) if broker_due else due
         is_delivered = said in ("consumed", "passed", "not_reached", "dead_letter")
-        if msg_id in in_gap:
+        if (topic, msg_id) in in_gap:
             cause = "trace_gap"
         elif state == "rollback":
             cause = "rolled_back"

@@ -6,6 +6,7 @@ with seen as (
     consumer_group,
     min(first_attempt_at) as first_attempt_at,
     max(last_attempt_at) as last_attempt_at,
+    max(last_try_at) as last_try_at,
     sum(attempts) as attempts
   from {{ ref('int_consume_hours') }}
   where topic is not null and consumer_group is not null
@@ -18,7 +19,7 @@ select
   seen.consumer_group,
   seen.first_attempt_at,
   seen.last_attempt_at,
-  seen.last_attempt_at + {{ expected_group_lookback() }} as expected_to,
+  seen.last_try_at + {{ expected_group_lookback() }} as expected_to,
   seen.attempts,
   broadcast.consumer_group is not null as is_broadcast,
   progress.messages_behind,

@@ -9,6 +9,7 @@ with unconsumed as (
 in_gaps as (
   select distinct
     unconsumed.cluster,
+    unconsumed.topic,
     unconsumed.msg_id
   from unconsumed
   inner join {{ ref('int_ingest_gaps') }} as gaps
@@ -193,7 +194,10 @@ known as (
     end as look_up
   from unconsumed
   left join in_gaps
-    on unconsumed.cluster = in_gaps.cluster and unconsumed.msg_id = in_gaps.msg_id
+    on
+      unconsumed.cluster = in_gaps.cluster
+      and unconsumed.topic = in_gaps.topic
+      and unconsumed.msg_id = in_gaps.msg_id
   left join untraced
     on
       unconsumed.expected_group is null
