@@ -20,7 +20,7 @@ from spark_jobs.settings import Settings
 
 MB = 1024**2
 ROTATED = "rotated logs, MB"  # of components and dbt
-METADATA_FILES = "metadata.json files of a table, at most"
+METADATA_FILES, MANIFESTS = "metadata.json files of a table, at most", "manifests"
 
 
 def measures(settings: Settings) -> dict[str, float]:
@@ -39,7 +39,10 @@ def _of_tables(settings: Settings) -> dict[str, float]:
     found: Counter[str] = Counter()
     for namespace in catalog.list_namespaces():
         for name in catalog.list_tables(namespace):
-            found.update(_of_table(catalog, name))
+            of_table = _of_table(catalog, name)
+            most = max(found.pop(METADATA_FILES, 0), of_table.pop(METADATA_FILES))
+            found.update(of_table)
+            found[METADATA_FILES] = most
     per_partition = found.pop("data files") / max(found.pop("partitions"), 1)
     return {**found, "data files per partition": per_partition}
 
@@ -53,19 +56,16 @@ def _of_tables(settings: Settings) -> dict[str, float]:
 def _of_table(catalog: Catalog, name: Identifier) -> dict[str, int]:
     """A commit may replace the table's metadata, or maintenance remove it, while it is read: then it is read again."""
     table = catalog.load_table(name)
-    found = dict.fromkeys(("snapshots", "manifests", "data files", "delete files", "partitions"), 0)
+    found = dict.fromkeys(("snapshots", MANIFESTS, "data files", "delete files", "partitions"), 0)
     found["snapshots"] = len(table.snapshots())
-    parts = (
-        table.metadata.refs,
-        table.metadata.schemas,
-        table.metadata.partition_specs,
-        table.metadata.statistics,
-    )
-    found["branches, tags, schemas, specs, statistics"] = sum(map(len, parts))
+    parts = table.metadata.schemas, table.metadata.partition_specs, table.metadata.statistics
+    found["schemas, partition specs, statistics"] = sum(map(len, parts))
+    # Of a commit that lost, a file is left until maintenance removes it as an orphan, after days of real time.
+    found[METADATA_FILES] = len(table.metadata.metadata_log) + 1
     snapshot = table.current_snapshot()
     if snapshot is None or not snapshot.manifests(table.io):
         return found
-    found["manifests"] = table.inspect.manifests().num_rows
+    found[MANIFESTS] = table.inspect.manifests().num_rows
     files = table.inspect.files()
     found["delete files"] = sum(content != 0 for content in files["content"].to_pylist())
     found["data files"] = files.num_rows - found["delete files"]
@@ -80,9 +80,6 @@ def _of_files(home: Path) -> dict[str, float]:
     return {
         "files of manifests and their lists": len(avro),
         "manifests and their lists, MB": _size(avro) / MB,
-        METADATA_FILES: max(
-            Counter(path.parent for path in warehouse if path.name.endswith(".metadata.json")).values()
-        ),
         "serving files": sum(1 for _ in _files(home / "serving")),
         "logs of tasks, MB": _size(path for path in logs if tasks in path.parents) / MB,
         ROTATED: _size(path for path in logs if tasks not in path.parents) / MB,
