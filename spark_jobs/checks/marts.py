@@ -295,7 +295,7 @@ def _burning(run: Run, severity: str) -> Iterator[Measured]:
           objective_name,
           count_if(is_burning) as burning,
           max_by(struct(long_seconds, long_burn, short_burn, threshold), long_burn / threshold) as worst
-        from lake.marts.slo_burn
+        from lake.marts.slo_burn join watermarks using (cluster)
         where severity = '{severity}'
         group by cluster, objective_name
         """,

@@ -22,7 +22,7 @@ from spark_jobs.lake.tables import ERASURES, EVENTS, RAW, REPLACED_RECORDS, RETE
 from spark_jobs.mart_build import branches, dbt
 from spark_jobs.mart_build.dbt import Build, Node
 from spark_jobs.mart_build.inputs import WITH_INPUTS, inputs_now
-from spark_jobs.settings import Checks, Settings
+from spark_jobs.settings import Checks, Cluster, Settings
 from tests.checks.world import NOW, ORPHANS, SICK, WELL, add, ago, mart, ms
 from tests.rocketmq.test_lag import CASES as BROKERS
 
@@ -159,19 +159,16 @@ def test_a_cluster_that_is_not_configured_any_more_has_no_messaging_alerts(run):
 
 
 def test_the_completeness_of_records_without_any_pair_is_0(run, result):
-    table = mart("trace_completeness")
+    table, only_ends = mart("trace_completeness"), {"ends_without_begin": 59, "begins_without_end": 0}
     before = lake(run.settings).load_table(table.name).current_snapshot()
-    lost = {
-        "cluster": "well",
-        "hour": ago(hours=2),
-        "pairs": -60,
-        "ends_without_begin": 59,
-    }  # the sum has no pair
-    add(run.settings, table, [lost | {"begins_without_end": 0}])
+    add(run.settings, table, [{"cluster": "lost", "hour": ago(hours=2), "pairs": 0, **only_ends}])
+    clusters = [*run.settings.clusters, Cluster(name="lost", namesrv=["127.0.0.1:1"])]
+    ours = run.settings.model_copy(update={"clusters": clusters})
+    marks = {**run.watermarks, "lost": ms(NOW)}
     try:
-        (found,) = evaluate([BY_NAME["completeness"]], run)
-        (well,) = [each for each in found.results if each.entity == "well"]
-        assert (well.passed, well.value) == (False, 0.0), well
+        (found,) = evaluate([BY_NAME["completeness"]], replace(run, settings=ours, watermarks=marks))
+        (lost,) = [each for each in found.results if each.entity == "lost"]
+        assert (lost.passed, lost.value) == (False, 0.0), lost
     finally:
         result.sql(f"call lake.system.rollback_to_snapshot('lake.{table.name}', {before.snapshot_id})")
 

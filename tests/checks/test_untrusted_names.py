@@ -98,7 +98,7 @@ def test_the_length_of_a_message_is_bounded(store):
     assert "and 30 more" in body["title"]
 
 
-@pytest.mark.parametrize("chat", ["discord", "telegram", "google_chat"])
+@pytest.mark.parametrize("chat", ["discord", "telegram"])
 def test_a_text_longer_than_a_chat_accepts_comes_in_several_messages(store, sent, chat):
     names = [f"g{n}-{LONG[:200]}" for n in range(15)]
     notify(store, [failed(*names)], settings(apprise={"messaging": [CHATS[chat]]}), minute(0))
