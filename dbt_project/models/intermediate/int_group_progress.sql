@@ -219,7 +219,7 @@ deleted_groups as (
       known.cluster = consumers.cluster
       and known.group_name = consumers.group_name
       and consumers.message_model = 'BROADCASTING'
-      and consumers.valid_from <= facts.as_of
+      and facts.as_of >= consumers.valid_from
   group by known.cluster, known.group_name
 ),
 
