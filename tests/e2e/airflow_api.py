@@ -28,15 +28,9 @@ class AirflowApi(Airflow):
     def pause(self, dag_id: str, is_paused: bool = True) -> None:
         self.call("PATCH", f"/api/v2/dags/{dag_id}", json={"is_paused": is_paused})
 
-    def set_slots(self, pool: str, slots: int) -> None:
-        asked = {"pool": pool, "slots": slots, "description": "set by a test", "include_deferred": False}
-        self.call("PATCH", f"/api/v2/pools/{pool}", json=asked)
-
-    def announce(self, asset: str) -> None:
-        """Create an event of an Asset by its URI."""
-        found = self.call("GET", "/api/v2/assets", params={"uri_pattern": asset})["assets"]
-        (asset_id,) = [each["id"] for each in found if each["uri"] == asset]
-        self.call("POST", "/api/v2/assets/events", json={"asset_id": asset_id})
+    def queue(self, dag_id: str, run_id: str) -> None:
+        """Let a run that has ended wait for its start again."""
+        self.call("PATCH", f"/api/v2/dags/{dag_id}/dagRuns/{run_id}", json={"state": "queued"})
 
     def runs(self, dag_id: str) -> list[dict[str, Any]]:
         return self.call("GET", f"/api/v2/dags/{dag_id}/dagRuns")["dag_runs"]

@@ -515,17 +515,11 @@ def test_new_messages_start_the_ingest_in_the_driver_that_stays(world, airflow):
 
 def test_records_are_announced_while_trace_marts_is_paused_and_a_run_of_it_is_queued(world, airflow):
     """A run that an event of the Asset created has no start date while it is queued, and Airflow cannot list that event."""
-    airflow.set_slots("lake_marts", 0)  # the run by hand waits for one, and the other run for its end
-    airflow.trigger("trace_marts")
-    airflow.announce("lake.events.trace_records")
-    until = time.monotonic() + 120
-    while not any(
-        (run["run_type"], run["state"]) == ("asset_triggered", "queued")
-        for run in airflow.runs("trace_marts")
-    ):
-        assert time.monotonic() < until, airflow.runs("trace_marts")
-        time.sleep(0.5)
+    for run in airflow.runs("trace_marts"):
+        airflow.wait("trace_marts", run["dag_run_id"], RUN_SECONDS)
     airflow.pause("trace_marts")
+    queued = started_by_records(airflow)[-1]
+    airflow.queue("trace_marts", queued)
     before = {run["dag_run_id"] for run in airflow.runs("trace_ingest")}
     produce(world, 2)
     by_hand = airflow.trigger("trace_ingest")
@@ -534,7 +528,8 @@ def test_records_are_announced_while_trace_marts_is_paused_and_a_run_of_it_is_qu
     new = {run["dag_run_id"] for run in airflow.runs("trace_ingest")} - before
     assert "success" in [ingested(airflow, run)["announce"] for run in new]
     assert "no marts are built, as the DAG trace_marts is paused" in ingest_logs(world)[f"run_id={by_hand}"]
-    airflow.set_slots("lake_marts", 1)
+    (run,) = [each for each in airflow.runs("trace_marts") if each["dag_run_id"] == queued]
+    assert (run["state"], run["start_date"]) == ("queued", None)
     airflow.pause("trace_marts", False)
     proof.proof(world.settings, "demo", admin.trace_offsets(world.sandbox.namesrv, TRACE_TOPICS))
 
