@@ -113,8 +113,8 @@ def collected_once(monkeypatch: pytest.MonkeyPatch):
     """Every collection of the test sees what the first saw, at its own time."""
     real, seen = recording.collect, []
 
-    def collect(client, limits, observed_at, is_erased):
-        seen.append(seen[0] if seen else real(client, limits, observed_at, is_erased))
+    def collect(client, limits, observed_at, *others):
+        seen.append(seen[0] if seen else real(client, limits, observed_at, *others))
         of_time = [row | {"observed_at": observed_at} for row in seen[0].observations]
         return replace(seen[0], cluster=client.cluster, observed_at=observed_at, observations=of_time)
 
@@ -202,8 +202,8 @@ def test_an_earlier_collection_that_comes_late_changes_nothing(
     world.record()
     real = recording.collect
 
-    def late(client, limits, observed_at, is_erased):
-        return real(client, limits, observed_at - timedelta(days=1), is_erased)
+    def late(client, limits, observed_at, *others):
+        return real(client, limits, observed_at - timedelta(days=1), *others)
 
     java("make_topic", topic="newer", address=broker.broker_address, queues=1)
     before = world.everything()
@@ -221,8 +221,8 @@ def test_maintenance_keeps_what_is_current_however_old(
     real = recording.collect
 
     def days_ago(days: int) -> None:
-        def earlier(client, limits, observed_at, is_erased):
-            return real(client, limits, observed_at - timedelta(days=days), is_erased)
+        def earlier(client, limits, observed_at, *others):
+            return real(client, limits, observed_at - timedelta(days=days), *others)
 
         with monkeypatch.context() as patched:
             patched.setattr(recording, "collect", earlier)

@@ -76,7 +76,8 @@ class Warehouse:
         watermarks = Published.of(self.settings)
         assert watermarks is not None
         inputs = Inputs.over_all(watermarks, self.settings.limits)
-        run = Run(self.settings, datetime.now(UTC), self.spark, inputs.watermarks)
+        configured = self.settings.model_copy(update={"clusters": self.clusters})
+        run = Run(configured, datetime.now(UTC), self.spark, inputs.watermarks)
         (alerts,) = evaluate([BY_NAME["orphans_proven"]], run)
         return {each.entity: each for each in alerts.results}
 

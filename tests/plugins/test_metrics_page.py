@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
@@ -75,6 +76,7 @@ def measured(tmp_path_factory) -> Warehouse:
 def scraped(measured, anybody, monkeypatch):
     """A client of a server whose token is set, without a login."""
     monkeypatch.setenv("TRACE_HOME", str(measured.settings.home))
+    monkeypatch.setenv("TRACE_CLUSTERS", json.dumps([{"name": CLUSTER, "namesrv": ["127.0.0.1:1"]}]))
     monkeypatch.setenv("TRACE_METRICS__TOKEN_ENV", "SCRAPE_TOKEN")
     monkeypatch.setenv("SCRAPE_TOKEN", TOKEN)
     metrics_page.scraper = metrics_page.Scraper(metrics_page.read_runs)
@@ -216,6 +218,12 @@ def test_metrics_of_the_lake(scraped):
     )
     at = found[of("check_evaluated_timestamp_seconds", check="lag")]
     assert 0 < datetime.now(UTC).timestamp() - at < 600
+
+
+def test_a_cluster_that_is_not_configured_any_more_has_no_watermarks(scraped, monkeypatch):
+    monkeypatch.setenv("TRACE_CLUSTERS", json.dumps([{"name": "other", "namesrv": ["127.0.0.1:1"]}]))
+    found = values(scraped.get("/metrics", headers=BEARER).text)
+    assert not any("complete_to" in name for name, _ in found)
 
 
 def test_the_last_ended_run_of_each_dag(scraped):
