@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import lru_cache
+from functools import cache
 
 from spark_jobs.broker_facts import store
 from spark_jobs.broker_facts.check_suspects import check_suspects
@@ -70,7 +70,7 @@ def record(
         infrequent_garbage_collection()
     ):  # the offsets of all groups are a hundred thousand objects without cycles
         with Options.parse(given).open_remoting(credentials) as client:
-            removed = lru_cache(lambda: store.removed_brokers(settings, cluster.name, observed_at))
+            removed = cache(lambda: store.removed_brokers(settings, cluster.name, observed_at))
             collection = collect(client, limits, observed_at, is_erased, lambda broker: broker in removed())
             saved = store.save(settings, collection, watermark, limits, run_id)
             if saved.superseded or not limits.checked_messages:

@@ -161,7 +161,7 @@ def handle_missing_queues(done: Plan, cluster: Cluster, routed: set[str]) -> Non
     A queue of a topic that is no longer configured is retired: it does not hold the watermark back. A queue that is
     missing in the route of a configured topic (`routed`: topics whose route was returned) is a failure: its broker is
     down or was removed, and the watermark does not advance until it is back or retired. A retired queue that is read
-    again is retired no more.
+    again is no longer retired.
     """
     met = {each.range.queue for each in done.steps}
     for queue, position in done.positions.items():

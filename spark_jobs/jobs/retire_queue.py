@@ -1,7 +1,7 @@
-"""Job: retire queues whose broker, or which themselves, were removed permanently: they hold the watermark back no more.
+"""Job: retire queues whose broker, or which themselves, were removed permanently: they no longer hold the watermark back.
 
 Their rows and committed offsets are kept. A queue that is in the route of its topic again is read on from there, and is
-retired no more. The job does not query the broker.
+no longer retired. The job does not query the broker.
 """
 
 from __future__ import annotations

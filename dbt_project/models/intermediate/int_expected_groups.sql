@@ -2,8 +2,8 @@
 -- [attempt, attempt + look-back] over its attempts on the topic, and before the first one the time in which it subscribed to the
 -- topic, at most the look-back. But for the first one, attempts never change the past. A retry proves nothing: a group that
 -- consumes dead letters, whose attempts are retries of messages of the topic, does not consume the topic. Nor does one that is
--- known to subscribe to it no more, from the next hour on. Published, because the next incremental run compares its own rows
--- with these.
+-- known to have unsubscribed, from the next hour on. Published, because the next incremental run compares its own rows with
+-- these.
 {{ config(materialized='audited_table', contract={'enforced': true}) }}
 
 -- An hour is shorter than the look-back, so the first and last try of an hour represent all of its tries.

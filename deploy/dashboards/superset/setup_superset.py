@@ -147,7 +147,7 @@ def _import(folder: Path) -> None:
 def _roles(security_manager: Any, roles: list[dict]) -> None:
     """Create the roles and their row-level rules as planned.
 
-    A role that was planned with rules and is planned no more loses its permissions: without the rules it would show all rows.
+    A role that was planned with rules and is no longer planned loses its permissions: without the rules it would show all rows.
     Rules and roles that somebody else made stay.
     """
     from superset import db
