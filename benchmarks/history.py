@@ -19,6 +19,7 @@ from spark_jobs.lake.offsets import Queue
 from spark_jobs.lake.tables import RAW
 from spark_jobs.trace import layouts
 from spark_jobs.trace.layouts import BY_NAME, FIELD_SEPARATOR, RECORD_SEPARATOR
+from spark_jobs.trace.pieces import min_records
 
 TOPICS = 8
 MESSAGES = 5  # messages in a trace message; each has about three records
@@ -89,7 +90,8 @@ def stored(bodies: DataFrame, queue: Queue, store_ms: Column) -> DataFrame:
         "born_host": F.lit("10.30.0.1:5"),
         "body": F.col("body").cast("binary"),
     }
-    return bodies.select(*[values.get(c.name, F.lit(None)).cast(c.type).alias(c.name) for c in RAW.columns])
+    rows = bodies.select(*[values.get(c.name, F.lit(None)).cast(c.type).alias(c.name) for c in RAW.columns])
+    return rows.withColumn("min_records", min_records())
 
 
 def _chunk(spark: SparkSession, number: int) -> Path:

@@ -18,7 +18,8 @@ from spark_jobs.lake.catalog import head
 from spark_jobs.lake.offsets import Position, Positions, Range
 from spark_jobs.lake.ranges import rows_in
 from spark_jobs.settings import Settings
-from spark_jobs.trace.merge import min_records, rows_of
+from spark_jobs.trace.merge import rows_of
+from spark_jobs.trace.pieces import with_min_records
 
 CHUNKS, FEW = 20, 2
 DAY = int(datetime(2026, 11, 20, tzinfo=UTC).timestamp() * 1000)
@@ -69,8 +70,10 @@ def build(spark: SparkSession, settings: Settings) -> History:
         Range(BEHIND, 0, CHUNK, CHUNK + late),
     ]
     positions = {each.queue: Position(next=each.end) for each in ranges}
-    batch = rows_in(spark.table(tables.RAW.full_name), ranges).select(
-        min_records().alias("records"), (F.col("queue_offset").between(first, end - 1)).alias("is_merged")
+    messages = rows_in(spark.table(tables.RAW.full_name), ranges)
+    batch = with_min_records(messages, ["queue_offset"]).select(
+        F.col("min_records").alias("records"),
+        (F.col("queue_offset").between(first, end - 1)).alias("is_merged"),
     )
     ((records, of_merged),) = batch.agg(
         F.sum("records"), F.sum(F.when(F.col("is_merged"), F.col("records")))

@@ -122,6 +122,14 @@ def ranges(run: Run, positions: Positions, open_end: bool = False) -> list[Range
     return [replace(each, end=END_OF_EPOCH) for each in new] if open_end else new
 
 
+def after(positions: Positions, new: list[Range] | None) -> list[Range] | None:
+    """What is behind the committed offsets of the queues of these ranges; None for None. Iceberg reads few files for it."""
+    if new is None:
+        return None
+    queues = {each.queue: positions[each.queue] for each in new}
+    return [Range(queue, at.epoch, at.next, END_OF_EPOCH) for queue, at in queues.items()]
+
+
 def messages(rows: DataFrame, run: Run, new: list[Range] | None) -> DataFrame:
     """The rows of raw or events that are compared."""
     return recent(rows, run, first(rows, run)) if new is None else rows_in(rows, new)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from datetime import timedelta
 from functools import partial
@@ -12,14 +11,12 @@ from pyspark.sql import functions as F
 
 from spark_jobs.checks import compared
 from spark_jobs.checks.check import QUEUE_ENTITY, Measured, Run, check
-from spark_jobs.checks.compared import QUEUE, QUEUE_EPOCH, Epoch, literal, queue_of
-from spark_jobs.lake.offsets import Position, Range
+from spark_jobs.checks.compared import QUEUE, Epoch, literal, queue_of
+from spark_jobs.lake.offsets import Position
 from spark_jobs.lake.ranges import rows_in
 from spark_jobs.lake.tables import EVENTS, INGEST_GAPS, RAW, TRACE_MESSAGE_KEY
-from spark_jobs.trace.merge import chunk, distinct_in_chunk, min_records, pending
-
-# Records are counted for messages that were read in this time: else the bodies of days would be read after every merge.
-COUNTED = timedelta(hours=1)
+from spark_jobs.trace.merge import chunk, distinct_in_chunk, pending
+from spark_jobs.trace.pieces import with_min_records
 
 _integrity = partial(check, kind="integrity", stage="merge", entity=QUEUE_ENTITY, of_new_messages=True)
 _messaging = partial(check, kind="messaging", stage="merge", severity="warning", entity="cluster/topic")
@@ -76,7 +73,7 @@ def events_offsets_match_data(run: Run) -> Iterator[Measured]:
     events, records = compared.published(run, EVENTS)
     raw, _ = compared.published(run, RAW)  # after events: a concurrent ingest only moves it ahead
     last_of = F.max(F.struct("epoch", "queue_offset")).alias("last")
-    rows = compared.messages(records, run, compared.ranges(run, events, open_end=True))
+    rows = compared.messages(records, run, compared.after(events, compared.ranges(run, events)))
     ends = {queue_of(row): row["last"] for row in rows.groupBy(*QUEUE).agg(last_of).collect()}
     for queue in sorted(set(ends) | set(events)):
         position, source = events.get(queue, Position(next=0)), raw.get(queue, Position(next=0))
@@ -84,11 +81,16 @@ def events_offsets_match_data(run: Run) -> Iterator[Measured]:
         beyond = max(0, last.queue_offset + 1 - position.next) if last.epoch == position.epoch else 0
         ahead = max(0, position.next - source.next) if source.epoch == position.epoch else 0
         younger = max(0, last.epoch - position.epoch) + max(0, position.epoch - source.epoch)
+        is_after = (last.epoch, last.queue_offset) >= (position.epoch, position.next)
         yield Measured(
             str(queue),
             beyond + ahead + younger,
             f"the committed offset is {position.next} of epoch {position.epoch}, that of raw {source.next} of {source.epoch}; "
-            f"the records end at {last.queue_offset} of epoch {last.epoch}",
+            + (
+                f"records follow up to {last.queue_offset} of epoch {last.epoch}"
+                if is_after
+                else "no record follows"
+            ),
         )
 
 
@@ -96,8 +98,7 @@ def events_offsets_match_data(run: Run) -> Iterator[Measured]:
 def raw_is_in_events(run: Run) -> Iterator[Measured]:
     """Events has too few or duplicate records of a merged message, or has records of a message that raw does not have.
 
-    Measured per queue: such messages. Records are counted only for messages that were read recently, as counting reads their
-    bodies; an older message must have at least one record.
+    Measured per queue: such messages. A message must have at least the `min_records` that the extraction counted.
     """
     positions, records = compared.published(run, EVENTS)
     merged = compared.ranges(run, positions)
@@ -111,61 +112,43 @@ def raw_is_in_events(run: Run) -> Iterator[Measured]:
         raw = compared.recent(raw, run, first)
         # From the first message of raw: older ones may be in events only, whose retention is longer.
         of_events = compared.recent(rows_in(records, everything), run, first)
-    is_old = F.expr(f"coalesce(ingested_at < {literal(run.now - COUNTED)}, false)")
-    nothing, no_record = F.lit(None).cast("int"), F.lit(None).cast("int").alias("record_index")
+    nothing = F.lit(None).cast("int")
     rows = (
-        raw.where(~is_old)
-        .select(*TRACE_MESSAGE_KEY, F.lit(True).alias("in_raw"), min_records().alias("least"), no_record)
-        # Their bodies are not read.
-        .union(raw.where(is_old).select(*TRACE_MESSAGE_KEY, F.lit(True), nothing, no_record))
+        with_min_records(raw, TRACE_MESSAGE_KEY)
+        .select(*TRACE_MESSAGE_KEY, F.lit(True).alias("in_raw"), "min_records", nothing.alias("record_index"))
         .union(of_events.select(*TRACE_MESSAGE_KEY, F.lit(False), nothing, "record_index"))
     )
     messages = (
         rows.groupBy(*TRACE_MESSAGE_KEY, chunk().alias("chunk"))
         .agg(
             F.max("in_raw").alias("in_raw"),
-            F.max("least").alias("least"),
+            F.max("min_records").alias("min_records"),
             F.count("record_index").alias("records"),
             distinct_in_chunk().alias("positions"),
         )
         .groupBy(*TRACE_MESSAGE_KEY)
         .agg(
             F.max("in_raw").alias("in_raw"),
-            F.max("least").alias("least"),
+            F.max("min_records").alias("min_records"),
             F.sum("records").alias("records"),
             F.coalesce(F.sum("positions"), F.lit(0)).alias("positions"),
         )
     )
-    alone_in_raw = F.when(F.expr("in_raw and least is null and records = 0"), F.col("queue_offset"))
-    epochs = (
-        messages.groupBy(*QUEUE_EPOCH)
+    queues = (
+        messages.groupBy(*QUEUE)
         .agg(
             F.count_if("in_raw").alias("messages"),
-            F.count_if(F.expr("least > positions")).alias("short"),
+            F.count_if(F.expr("min_records > positions")).alias("short"),
             F.count_if(F.expr("in_raw and records > positions")).alias("twice"),
             F.count_if(~F.col("in_raw")).alias("strange"),
-            F.min(alone_in_raw).alias("first"),
-            F.max(alone_in_raw).alias("last"),
         )
         .collect()
     )
-    # Most messages that are only in raw hold no record; bodies are read only now, and only of those ranges.
-    spans = [Range(queue_of(r), r.epoch, r["first"], r["last"] + 1) for r in epochs if r["first"] is not None]
-    alone = (
-        rows_in(raw.where(is_old), spans)
-        .join(records, TRACE_MESSAGE_KEY, "left_anti")
-        .where(min_records() > 0)
-    )
-    lost = alone.groupBy(*QUEUE).agg(F.count("*").alias("short")).collect() if spans else []
-    found: dict[str, Counter[str]] = {}
-    for row in [*epochs, *lost]:
-        counted = {name: row[name] for name in ("messages", "short", "twice", "strange") if name in row}
-        found.setdefault(str(queue_of(row)), Counter()).update(counted)
-    for queue, counts in sorted(found.items()):
-        text = f"{counts['messages']} messages: {counts['short']} lack records in events, "
-        text += f"{counts['twice']} have duplicate records, {counts['strange']} are only in events"
-        wrong = counts["short"] + counts["twice"] + counts["strange"]
-        yield Measured(queue, wrong, text, partition=compared.part(run))
+    for row in sorted(queues, key=queue_of):
+        text = f"{row.messages} messages: {row.short} lack records in events, "
+        text += f"{row.twice} have duplicate records, {row.strange} are only in events"
+        wrong = row.short + row.twice + row.strange
+        yield Measured(str(queue_of(row)), wrong, text, partition=compared.part(run))
 
 
 @_messaging(RAW.name, "the bodies of {value} message(s) of {topic} could not be read")

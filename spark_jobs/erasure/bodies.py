@@ -27,9 +27,9 @@ def rewritten(messages: DataFrame, rules: Sequence[Rule]) -> DataFrame:
     """The messages without what the rules match, and the columns `erased` (bigint, records) and `is_rewritten` (boolean).
 
     An erased record leaves an empty piece between two separators, so the other records keep their index. The property
-    `trace.erased_records` counts them. Matching words are removed from `keys` and `properties`. A body that could not be
-    read has no records: it is emptied if its bytes or the message's keys match. `body_crc` and `stored_size` do not
-    change: they describe the message on the broker.
+    `trace.erased_records` counts them, and `min_records` is lower by them. Matching words are removed from `keys` and
+    `properties`. A body that could not be read has no records: it is emptied if its bytes or the message's keys match.
+    `body_crc` and `stored_size` do not change: they describe the message on the broker.
     """
     of_key = (Kind.KEY, Kind.MSG_ID)
     pieces = F.split(F.decode("body", BYTES), RECORD_SEPARATOR)
@@ -67,6 +67,7 @@ def rewritten(messages: DataFrame, rules: Sequence[Rule]) -> DataFrame:
                 "body": F.when(F.col("erased") > 0, F.encode(F.array_join("_kept", RECORD_SEPARATOR), BYTES))
                 .when(F.col("_is_emptied"), F.lit(b""))
                 .otherwise(F.col("body")),
+                "min_records": F.col("min_records") - F.col("erased").cast("int"),
                 "keys": F.col("_keys"),
                 "properties": F.when(F.col("is_rewritten"), _counted()).otherwise(F.col("properties")),
             }

@@ -33,6 +33,7 @@ from spark_jobs.lake.ranges import rows_in
 from spark_jobs.lake.tables import INGEST_GAPS, RAW
 from spark_jobs.rocketmq.errors import QueueLocation
 from spark_jobs.settings import Cluster, Settings
+from spark_jobs.trace.pieces import min_records
 
 # Extractions of several clusters in one process publish in turn; otherwise each would overtake the others again and again.
 _publishing = threading.Lock()
@@ -57,7 +58,7 @@ def read(spark: SparkSession, cluster: Cluster, plan: Plan, settings: Settings, 
         return spark.createDataFrame([], RAW.schema)
     ingested_at = datetime.fromtimestamp(plan.planned_at / 1000, UTC)
     return reduce(DataFrame.unionByName, frames).withColumns(
-        {"run_id": F.lit(run_id), "ingested_at": F.lit(ingested_at)}
+        {"min_records": min_records(), "run_id": F.lit(run_id), "ingested_at": F.lit(ingested_at)}
     )
 
 

@@ -24,7 +24,7 @@ from spark_jobs.lake.ranges import MOST_CONDITIONS, covering, rows_in
 from spark_jobs.lake.tables import EVENTS, RAW, RECORD_KEY, TRACE_MESSAGE_KEY
 from spark_jobs.settings import Limits
 from spark_jobs.trace.decode import DECODER_VERSION, decode
-from spark_jobs.trace.layouts import RECORD_SEPARATOR
+from spark_jobs.trace.pieces import with_min_records
 
 # An epoch that has ended is merged to its end.
 END_OF_EPOCH = 2**62
@@ -148,12 +148,6 @@ def _insert(batch: DataFrame, branch: str, parts: list[Part], properties: dict[s
     publish.merge_into_branch(batch, EVENTS, branch, same_key(parts), insert, properties)
 
 
-def min_records() -> Column:
-    """The minimum number of records of a message of raw: the pieces of its body, or one for a bad body."""
-    pieces = F.size(F.array_remove(F.split(F.col("body").cast("string"), RECORD_SEPARATOR), ""))
-    return F.when(F.col("body_error").isNull(), pieces).otherwise(1)
-
-
 def chunk() -> Column:
     """The number of the 64 record indexes that a record's index is one of, for `distinct_in_chunk`."""
     return F.expr("record_index div 64")
@@ -168,13 +162,13 @@ def distinct_in_chunk() -> Column:
 
 
 def _audit(spark: SparkSession, messages: DataFrame, branch: str, ranges: list[Range]) -> int:
-    """Compare the records on the branch with the separators in the bodies; return the number of records.
+    """Compare the records on the branch with the `min_records` of the messages; return the number of records.
 
     A glued record (`glued.py`) becomes more rows than pieces, so there may be more rows than pieces but never fewer, and no
     record key may occur twice.
     """
-    expected = messages.select(min_records().alias("pieces")).agg(
-        F.coalesce(F.sum("pieces"), F.lit(0)), F.count_if(F.col("pieces") > 0)
+    expected = with_min_records(messages, []).agg(
+        F.coalesce(F.sum("min_records"), F.lit(0)), F.count_if(F.col("min_records") > 0)
     )
     written = (
         rows_in(publish.on_branch(spark, EVENTS, branch), ranges)

@@ -60,3 +60,22 @@ def records(messages: DataFrame, kept: tuple[str, ...]) -> DataFrame:
             F.coalesce("unreadable", latin_bytes).alias("raw_bytes"),
         )
     )
+
+
+def min_records() -> Column:
+    """Column `min_records` of raw: the pieces of `body` that are not empty; 1 if there is a `body_error`.
+
+    A glued record becomes more rows than pieces, so a message may have more records, never fewer.
+    """
+    pieces = F.size(F.array_remove(F.split(F.col("body").cast("string"), RECORD_SEPARATOR), ""))
+    return F.when(F.col("body_error").isNull(), pieces).otherwise(1)
+
+
+def with_min_records(messages: DataFrame, kept: list[str]) -> DataFrame:
+    """One row per message of raw: the columns `kept`, `min_records` (int).
+
+    Bodies are read only of messages that were written before raw had the column; Iceberg reads no file without such messages.
+    """
+    counted = messages.where("min_records is not null").select(*kept, "min_records")
+    others = messages.where("min_records is null").select(*kept, min_records().alias("min_records"))
+    return counted.union(others)

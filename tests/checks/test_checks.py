@@ -342,9 +342,6 @@ def test_rows_removed_on_purpose_are_no_drop(run, settings, append, table, rows,
     assert (f"lake.{table.name}" in found.detail) is (value < 0.5)
 
 
-OLD = "update {raw} set ingested_at = ingested_at - interval 2 hours where queue_offset = 3"
-
-
 @pytest.mark.parametrize(
     ("harms", "wrong"),
     [
@@ -356,15 +353,14 @@ OLD = "update {raw} set ingested_at = ingested_at - interval 2 hours where queue
         (["update {raw} set body = unhex('610202630264') where queue_offset = 3"], 0),
         # A glued record is two.
         (["update {raw} set body = unhex('6102') where queue_offset = 3"], 0),
-        # Read two hours ago: one is enough, none is not, and none twice.
-        ([OLD, "delete from {events} where queue_offset = 3 and record_index = 1"], 0),
-        ([OLD, "delete from {events} where queue_offset = 3"], 1),
-        ([OLD, "insert into {events} select * from {events} where queue_offset = 3"], 1),
+        # Of 4 the extraction has counted the records.
+        (["delete from {events} where queue_offset = 4 and record_index = 1"], 1),
+        (["update {raw} set body = unhex('61026202630264') where queue_offset = 4"], 0),
+        (["update {raw} set min_records = 4 where queue_offset = 4"], 1),
         (
             [
-                OLD,
-                "update {raw} set body = unhex('') where queue_offset = 3",
-                "delete from {events} where queue_offset = 3",
+                "update {raw} set min_records = 0 where queue_offset = 4",
+                "delete from {events} where queue_offset = 4",
             ],
             0,
         ),

@@ -24,6 +24,7 @@ from spark_jobs.lake.catalog import lake
 from spark_jobs.lake.offsets import read_offsets
 from spark_jobs.trace import merge as trace_merge
 from spark_jobs.trace.layouts import LAYOUTS
+from spark_jobs.trace.pieces import min_records
 from tests import lakes
 from tests.checks.world import add
 from tests.maintenance.files import holding
@@ -67,8 +68,11 @@ def cleaned(spark):
             [(n, bytearray(b if isinstance(b, bytes) else b.encode())) for n, b in enumerate(bodies)],
             "queue_offset bigint, body binary",
         )
-        done = without_erased(rows.join(contents, "queue_offset"), [rule(kind)]).orderBy("queue_offset")
-        return [(bytes(row.body), int((row.properties or {}).get(ERASED, 0))) for row in done.collect()]
+        before = rows.join(contents, "queue_offset").withColumn("min_records", min_records())
+        done = without_erased(before, [rule(kind)]).orderBy("queue_offset")
+        found = done.withColumn("in_body", min_records()).collect()
+        assert [row.min_records for row in found] == [row.in_body for row in found]
+        return [(bytes(row.body), int((row.properties or {}).get(ERASED, 0))) for row in found]
 
     return clean
 

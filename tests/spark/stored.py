@@ -9,6 +9,7 @@ from spark_jobs.ingest.plan import Plan
 from spark_jobs.ingest.step import Gap, Step
 from spark_jobs.lake import publish, tables
 from spark_jobs.lake.offsets import Position, Queue, Range, read_offsets
+from spark_jobs.trace.pieces import min_records
 
 QUEUE = Queue("c", "RMQ_SYS_TRACE_TOPIC", "broker-a", 0)
 STORED = int(datetime(2026, 11, 20, 23, 59, 50, tzinfo=UTC).timestamp() * 1000)
@@ -31,11 +32,11 @@ def messages(spark, start: int, end: int, body: str = RECORD * 2):
             *("c", "RMQ_SYS_TRACE_TOPIC", "broker-a", 0, 0, offset),
             datetime.fromtimestamp(stored(offset) / 1000, UTC),
             *(None, "127.0.0.1:1", "127.0.0.1:2", 0, 7, 300, None, None),
-            *(bytearray(body.format(offset).encode()), None, "run", datetime.now(UTC)),
+            *(bytearray(body.format(offset).encode()), None, None, "run", datetime.now(UTC)),
         )
         for offset in range(start, end)
     ]
-    return spark.createDataFrame(rows, tables.RAW.schema)
+    return spark.createDataFrame(rows, tables.RAW.schema).withColumn("min_records", min_records())
 
 
 def write(spark, settings, rows, plan: Plan, run_id: str) -> raw.Written:

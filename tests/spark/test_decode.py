@@ -248,7 +248,7 @@ def test_values_beyond_the_usual(decoded):
 def test_an_unreadable_body_is_one_invalid_row(spark):
     row = ("c", "t", "b", 0, 0, 5, STORED, None, None, None, 0, 1, 9, None, None)
     frame = spark.createDataFrame(
-        [(*row, bytearray(b"x\x9c?"), "crc: stored 1, computed 2", "run", STORED)], tables.RAW.schema
+        [(*row, bytearray(b"x\x9c?"), "crc: stored 1, computed 2", 1, "run", STORED)], tables.RAW.schema
     )
     (found,) = decode(frame).collect()
     assert (found.record_type, found.record_index) == ("Invalid", 0)
