@@ -16,6 +16,7 @@ from spark_jobs.jobs.reset_queue import reset
 from spark_jobs.jobs.retire_queue import retire
 from spark_jobs.lake import publish, tables
 from spark_jobs.lake.offsets import Position, Range, from_json, read_offsets, to_json, watermarks
+from spark_jobs.trace import merge as trace_merge
 from spark_jobs.trace.merge import merge, pending
 from tests.spark.stored import QUEUE, messages, planned, stored, write
 
@@ -147,6 +148,20 @@ def test_every_record_is_merged_once(lake, settings):
     assert events.positions == read_offsets(lake, settings, tables.RAW).positions
 
 
+@pytest.mark.parametrize("counted", [2, None], ids=["counted", "written before raw had the column"])
+def test_a_merge_that_loses_a_record_is_not_published(lake, settings, monkeypatch, counted):
+    rows = messages(lake, 0, 5).withColumn("min_records", F.lit(counted).cast("int"))
+    write(lake, settings, rows, planned(0, 5), "run")
+    whole = trace_merge.rows_of
+    with monkeypatch.context() as patch:
+        lost = "queue_offset = 3 and record_index = 1"
+        patch.setattr(trace_merge, "rows_of", lambda *given: whole(*given).where(f"not ({lost})"))
+        with pytest.raises(publish.AuditError, match="5 bodies contain 10 records, but .* has 9 rows"):
+            merge_all(lake, settings, "run")
+    assert places(lake) == []
+    assert merge_all(lake, settings, "run") == 10
+
+
 def test_positions_move_on_without_messages(lake, settings):
     """An idle cluster's watermark goes on; `change_seq` does not, so nothing is triggered."""
     write(lake, settings, messages(lake, 0, 2), planned(0, 2), "run")
@@ -225,7 +240,11 @@ def test_a_message_without_a_store_time_is_one_invalid_record(lake, settings):
     position = Position(1, 0, 0, 0, 7)
     plan = Plan(stored(1), [Step(Range(QUEUE, 0, 0, 1), position, lag=0)], {}, {QUEUE: position})
     broken = messages(lake, 0, 1).withColumns(
-        {"store_time": F.lit(None).cast("timestamp"), "body_error": F.lit("malformed: …")}
+        {
+            "store_time": F.lit(None).cast("timestamp"),
+            "body_error": F.lit("malformed: …"),
+            "min_records": F.lit(1),
+        }
     )
     write(lake, settings, broken, plan, "run")
     assert merge_all(lake, settings, "run") == 1
