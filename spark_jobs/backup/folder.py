@@ -58,6 +58,7 @@ class Backup:
         files: path below the warehouse to its content.
         state: path below `home` of the backup, and `catalog.db`, to its content.
         erasures: the erasures that were complete, see `erasures.key_of`.
+        lake: the id of the lake; None in backups of an older version.
     """
 
     format: int
@@ -69,6 +70,7 @@ class Backup:
     files: dict[str, Content]
     state: dict[str, Content]
     erasures: list[str]
+    lake: str | None = None
 
     @property
     def bytes(self) -> int:

@@ -14,7 +14,7 @@ from spark_jobs.backup.contents import Table
 from spark_jobs.backup.folder import Backup, BackupError, Content
 from spark_jobs.erasure.rules import rules_of
 from spark_jobs.lake.catalog import lake
-from spark_jobs.lake.identity import local_path
+from spark_jobs.lake.identity import identity, local_path
 from spark_jobs.settings import Settings
 
 CATALOG_FILE = "catalog.db"
@@ -47,7 +47,8 @@ def require_folder(settings: Settings, root: Path) -> None:
     """Check that backups can be in a folder.
 
     Raises:
-        BackupError: it contains the lake or is in its home or tables, or has files of others.
+        BackupError: it contains the lake or is in its home or tables, has files of others or backups of another lake, or had
+            backups and is empty.
     """
     catalog, warehouse = require_embedded(settings)
     for path in (settings.home, catalog, warehouse):
@@ -59,10 +60,40 @@ def require_folder(settings: Settings, root: Path) -> None:
                 f"{root} is inside of {what} {path}, which it backs up: give a folder elsewhere"
             )
     others = {path.name for path in root.iterdir()} - {folder.LOCK} if root.exists() else set()
+    if erasures.JOURNAL not in others and root in erasures.known_folders(settings.home):
+        raise BackupError(
+            f"{root} has backups of this lake, but no {erasures.JOURNAL} now, so it may not be mounted: mount it. If these "
+            f"backups were deleted for good, remove it from {settings.home / erasures.KNOWN}"
+        )
     if others and erasures.JOURNAL not in others:
         raise BackupError(
             f"{root} has files, but no {erasures.JOURNAL}, which every folder of backups has: give an empty folder"
         )
+    if others and catalog.exists() and (strange := _other_lakes(root, lake_id(settings))):
+        raise BackupError(
+            f"{strange[0]} is a backup of another lake, of TRACE_HOME {folder.read(strange[0]).home}: give each lake a folder of "
+            "its own"
+        )
+
+
+def lake_id(settings: Settings) -> str | None:
+    """The id of the lake; None before the first job.
+
+    Raises:
+        WrongLakeError: the lake is not the one of the settings.
+    """
+    found = identity(lake(settings))
+    return found.id if found else None
+
+
+def _other_lakes(root: Path, lake_id: str | None) -> list[Path]:
+    """The backups of other lakes in a folder; of a damaged one the lake is not known."""
+    strange = []
+    for each in folder.folders_of(root):
+        with suppress(BackupError):
+            if folder.read(each).lake not in (None, lake_id):
+                strange.append(each)
+    return strange
 
 
 def make(settings: Settings, root: Path, progress: Progress) -> tuple[Path, Backup]:
@@ -128,6 +159,7 @@ def make(settings: Settings, root: Path, progress: Progress) -> tuple[Path, Back
         files=files,
         state=state,
         erasures=complete,
+        lake=lake_id(settings),
     )
     folder.write(unfinished, made)
     target = root / f"{now:%Y-%m-%dT%H%M%S}.{now.microsecond // 1000:03d}Z"

@@ -82,7 +82,7 @@ def _rewrite_table(spark: SparkSession, name: str, old: Path, new: Path, scratch
     for row in spark.read.text(done.file_list_location).collect():
         written, wanted = (Path(each.removeprefix("file:")) for each in next(csv.reader([row.value])))
         if written.is_relative_to(staging):  # data files are at their place already
-            os.replace(written, wanted)
+            shutil.move(written, wanted)  # the warehouse may be on another file system than the home
 
 
 def _rewrite_view(file: Path, old: str, new: str) -> None:

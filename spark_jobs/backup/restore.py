@@ -85,6 +85,10 @@ def restore(
         erasures.remember(settings.home, root, *erasures.known_folders(made / "home"))
         if later:
             erase(settings, later)
+        # Erasures of the original that began since are recorded in the journal, too.
+        while new := [rule for rule in erasures.later_than(root, backup) if rule not in later]:
+            erase(settings, new)
+            later += new
     return Restored(backup, is_elsewhere, later)
 
 

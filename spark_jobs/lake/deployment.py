@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import socket
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
@@ -23,6 +24,8 @@ from spark_jobs.settings_error import SettingsError
 _JAVA_OPTIONS = "-XX:-DontCompileHugeMethods -XX:-ClipInlining -XX:+UseParallelGC"
 # After an OutOfMemoryError a driver may wait forever for a dead thread: it exits instead, and the next run repeats the work.
 _DRIVER_OPTIONS = f"{_JAVA_OPTIONS} -XX:+ExitOnOutOfMemoryError"
+# As Spark redacts them in its own logs (`spark.redaction.regex`).
+_SECRET = re.compile("secret|password|token|access[.]?key|credential", re.IGNORECASE)
 # Linux's setting for pages of 2 MB: `always [madvise] never`, with the current choice in brackets.
 _HUGE_PAGES = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 # Hadoop's own class for local files starts a `chmod` process for each file and directory that it creates, which takes
@@ -68,7 +71,8 @@ def check(settings: Settings) -> None:
 def submit_conf(settings: Settings) -> dict[str, str]:
     """Spark properties that must be set before the driver's JVM starts: for spark-submit and for `session`.
 
-    They stand on the JVM's command line, which every user of the machine can read, so they hold no credentials.
+    They stand on the JVM's command line, which every user of the machine can read, so they hold no credentials. Those of
+    `spark.conf`, such as `spark.authenticate.secret`, are set by `session_conf` inside the driver.
     """
     spark = settings.spark
     lineage = jars.jars(jars.LINEAGE) if settings.lineage.url else []
@@ -90,7 +94,7 @@ def submit_conf(settings: Settings) -> dict[str, str]:
         **({_HADOOP_UMASK: f"{UMASK:03o}"} if settings.warehouse_uri.startswith("file:") else {}),
         # Executors of a cluster read their configuration before they have the jar of this class.
         **({**_LOOPBACK, **_LOCAL_FILES} if spark.is_local else _of_cluster(settings)),
-        **spark.conf,
+        **{name: value for name, value in spark.conf.items() if not _SECRET.search(name)},
     }
     # spark-submit needs these jars before it reads `spark.jars`, so a class path of the user is added to them.
     conf[CLASS_PATH] = ":".join(filter(None, [":".join(ours), spark.conf.get(CLASS_PATH)]))

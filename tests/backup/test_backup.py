@@ -9,6 +9,8 @@ import os
 import re
 import shutil
 import stat
+import tempfile
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
@@ -39,8 +41,20 @@ def stored(root: Path) -> dict[str, Path]:
     return {name: folder.stored(root, content) for name, content in made.files.items()}
 
 
-def test_a_restore_elsewhere_is_the_lake_of_the_back_up(original, spark, root, tmp_path):
+@pytest.fixture
+def other_file_system(tmp_path) -> Iterator[Path]:
+    """A folder on another file system than the home, where there is one."""
+    memory = Path("/dev/shm")
+    with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else tmp_path) as found:
+        yield Path(found)
+
+
+def test_a_restore_elsewhere_is_the_lake_of_the_back_up(
+    original, spark, root, tmp_path, other_file_system, monkeypatch
+):
     """Although the lake has gone on; and it leaves the original alone."""
+    warehouse = other_file_system / "warehouse"
+    monkeypatch.setenv("TRACE_WAREHOUSE__URI", str(warehouse))
     before = state(original)
     write(spark, original, messages(spark, 40, 60), planned(40, 60), "later")
     untouched, home = files(original.home), tmp_path / "restored"
@@ -54,12 +68,32 @@ def test_a_restore_elsewhere_is_the_lake_of_the_back_up(original, spark, root, t
     assert state(restored) == before
     assert files(original.home) == untouched
     shutil.rmtree(home / "dbt", ignore_errors=True)
-    assert holding(home / "warehouse", f"{original.home}/") == []
+    assert holding(warehouse, f"{original.home}/") == []
     assert (home / "airflow" / "fernet-key").read_text() == "secret"
     assert (home / "airflow" / "fernet-key").stat().st_mode & 0o777 == 0o600
     (view,) = (each for each in contents.tables_of(home / "catalog.db") if each.is_view)
-    assert Path(view.metadata).is_relative_to(home)
+    assert Path(view.metadata).is_relative_to(warehouse)
     assert Path(view.metadata).exists()
+
+
+def test_an_erasure_that_begins_during_a_restore_is_applied_too(root, tmp_path, monkeypatch):
+    """The original goes on, and records it in the folder of the backups."""
+    monkeypatch.setattr(restore, "relocate", lambda *given: None)
+    monkeypatch.setattr(restore, "check", lambda catalog: None)
+    copied = shutil.copytree(root, tmp_path / "backups")
+    first, second = (Rule("other", Kind.KEY, "00", digest) for digest in ("11", "22"))
+    erasures.record_in(copied, first)
+    applied: list[list[Rule]] = []
+
+    def erase(settings: Settings, later: list[Rule]) -> None:
+        applied.append([*later])
+        if len(applied) == 1:
+            erasures.record_in(copied, second)
+
+    made = folder.chosen(copied, None)
+    done = restore.restore(Settings(home=tmp_path / "home"), copied, made, lambda size: None, erase)
+    assert applied == [[first], [second]]
+    assert done.erased == [first, second]
 
 
 def test_damaged_and_missing_files_are_named(original, root, tmp_path):
@@ -233,20 +267,29 @@ def test_other_catalogs_are_referred_to_the_page(tmp_path):
 
 def test_a_folder_that_is_not_for_back_ups_alone_is_refused(original, tmp_path):
     """And nothing in it is changed: a TRACE_HOME looks like a backup that was not finished."""
-    before, with_others = files(original.home), tmp_path / "photos"
+    with_others = tmp_path / "photos"
     (with_others / "files").mkdir(parents=True)
     (with_others / "files" / "one.jpg").touch()
+    _, made = make.make(original, of_another := tmp_path / "of another", lambda size: None)
+    strange = dataclasses.replace(made, home="/another", lake="another")
+    folder.write(folder.chosen(of_another, None), strange)
+    known = (original.home / KNOWN).read_text()
+    erasures.remember(original.home, away := tmp_path / "away")
+    before = files(original.home)
     for root, why in (
         (original.home.parent, f"contains {original.home}"),
         (original.home, f"contains {original.home}"),
         (original.home / "backups", f"is inside of TRACE_HOME {original.home}"),
         (original.home / "warehouse" / "backups", f"is inside of TRACE_HOME {original.home}"),
         (with_others, "has files, but no erasures.jsonl"),
+        (away, "has backups of this lake, but no erasures.jsonl now"),
+        (of_another, "is a backup of another lake, of TRACE_HOME /another"),
     ):
         refused = job("backup", original.home, "--to", root, "--keep", "1")
         assert refused.returncode == 1
         assert why in refused.stderr
         assert not (root / folder.LOCK).exists()
+    (original.home / KNOWN).write_text(known)
     assert files(original.home) == before
     assert (with_others / "files" / "one.jpg").exists()
 

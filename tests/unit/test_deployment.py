@@ -102,6 +102,18 @@ def test_settings_that_work_together_are_accepted(monkeypatch, tmp_path, given):
     assert settings(monkeypatch, tmp_path, given)
 
 
+def test_secrets_of_spark_are_set_inside_the_driver_and_on_no_command_line(monkeypatch, tmp_path):
+    conf = {
+        "spark.authenticate.secret": "s-4711",
+        "spark.ssl.keyPassword": "p-4711",
+        "spark.ui.enabled": "true",
+    }
+    found = settings(monkeypatch, tmp_path, {"TRACE_SPARK__CONF": json.dumps(conf)})
+    assert "4711" not in json.dumps(deployment.submit_conf(found))
+    assert deployment.submit_conf(found)["spark.ui.enabled"] == "true"
+    assert conf.items() <= deployment.session_conf(found).items()
+
+
 @pytest.mark.parametrize("uri", ["/data/lake/", "file:/data/lake", "file:///data/lake"])
 def test_a_folder_is_written_as_hadoop_does_and_its_files_are_private(monkeypatch, tmp_path, uri):
     found = settings(monkeypatch, tmp_path, {"TRACE_WAREHOUSE__URI": uri})

@@ -124,8 +124,8 @@ def test_a_component_that_ends_on_purpose_is_no_fault(run):
     it = run(Component("a", ("sh", "-c", "exit 0"), ends_on_purpose=True))
     for number in range(5):
         it.step(it.timeouts.first_pause)
-        it.step_until(lambda: it["a"].process is None)
-        assert (it["a"].restarts, it["a"].failures, it["a"].is_faulty) == (number, 0, False)
+        it.step_until(lambda restarts=number: (it["a"].restarts, it["a"].process) == (restarts, None))
+        assert (it["a"].failures, it["a"].is_faulty) == (0, False)
     assert it["a"].last_end == "ended with code 0"
 
 
