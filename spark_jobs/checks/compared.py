@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from spark_jobs.checks.check import Run
+from spark_jobs.lake import publish
 from spark_jobs.lake.catalog import head, lake
 from spark_jobs.lake.offsets import Positions, Queue, Range, read_offsets
 from spark_jobs.lake.ranges import rows_in
@@ -102,10 +103,9 @@ def published(run: Run, table: Table) -> tuple[Positions, DataFrame]:
     committed = read_offsets(spark(run), run.settings, table)
     while committed.head != head(run.settings, table):
         committed = read_offsets(spark(run), run.settings, table)
-    rows = spark(run).read
-    if committed.head is not None:
-        rows = rows.option("versionAsOf", committed.head)
-    return committed.positions, rows.table(table.full_name)
+    if committed.head is None:
+        return committed.positions, spark(run).table(table.full_name)
+    return committed.positions, publish.at_snapshot(spark(run), table, committed.head)
 
 
 def ranges(run: Run, positions: Positions, open_end: bool = False) -> list[Range] | None:

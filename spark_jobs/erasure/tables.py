@@ -97,7 +97,7 @@ def erase_from_raw(
     committed = read_offsets(spark, settings, RAW)
     if committed.head is None:
         return Erased(0, 0)
-    before = spark.read.option("versionAsOf", committed.head).table(RAW.full_name)
+    before = publish.at_snapshot(spark, RAW, committed.head)
     found = rewritten(_containing(before, rule, text), [rule]).where("is_rewritten").persist()
     try:
         messages, records = found.agg(F.count("*"), F.coalesce(F.sum("erased"), F.lit(0))).collect()[0]
@@ -138,7 +138,7 @@ def erase_from_events(
     events = read_offsets(spark, settings, EVENTS)
     if events.head is None:
         return 0
-    before = spark.read.option("versionAsOf", events.head).table(EVENTS.full_name)
+    before = publish.at_snapshot(spark, EVENTS, events.head)
     found = before.where(F.col("cluster") == rule.cluster).where(in_record([rule]))
     count = found.count()
     if dry_run:

@@ -18,6 +18,7 @@ from py4j.java_gateway import JavaObject
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as F
 from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_random
 
 from spark_jobs.lake.catalog import is_commit_conflict, retry_commit
@@ -218,6 +219,16 @@ def merge_into_branch(
 
 def on_branch(spark: SparkSession, table: Table, branch_name: str) -> DataFrame:
     return spark.read.format("iceberg").option("branch", branch_name).load(table.full_name)
+
+
+def at_snapshot(spark: SparkSession, table: Table, snapshot_id: int) -> DataFrame:
+    """The rows of a table at a snapshot; columns that were added since are NULL.
+
+    Iceberg reads a snapshot with the schema of its time, and `tables.ensure` adds columns without a snapshot.
+    """
+    rows = spark.read.option("versionAsOf", snapshot_id).table(table.full_name)
+    added = {c.name: F.lit(None).cast(c.type) for c in table.columns if c.name not in rows.columns}
+    return rows.withColumns(added)
 
 
 def fast_forward(spark: SparkSession, table: str, branch_name: str) -> None:

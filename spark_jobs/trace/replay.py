@@ -89,7 +89,7 @@ def replay(
         messages = messages.join(among.select(*TRACE_MESSAGE_KEY), TRACE_MESSAGE_KEY, "left_semi")
     change_seq = events.change_seq + 1
     new = rows_of(messages, limits, change_seq)
-    old = spark.read.option("versionAsOf", events.head).table(EVENTS.full_name).where(_stored(start, end))
+    old = publish.at_snapshot(spark, EVENTS, events.head).where(_stored(start, end))
     changed = _changed(messages, old, new).persist()
     try:
         found = _counted(start.date(), messages, changed)

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime
 from unittest import mock
 
 import pytest
 from pyspark.sql import functions as F
 
+from spark_jobs.checks.check import Run
+from spark_jobs.checks.registry import BY_NAME
+from spark_jobs.erasure.rules import Kind, Rule, digest
+from spark_jobs.erasure.tables import Erased, erase_from_raw
 from spark_jobs.ingest import raw
 from spark_jobs.ingest.plan import Plan
 from spark_jobs.ingest.step import Gap, Step
@@ -15,7 +20,7 @@ from spark_jobs.jobs.merge import merge_all
 from spark_jobs.jobs.reset_queue import reset
 from spark_jobs.jobs.retire_queue import retire
 from spark_jobs.lake import publish, tables
-from spark_jobs.lake.offsets import Position, Range, from_json, read_offsets, to_json, watermarks
+from spark_jobs.lake.offsets import OFFSETS, Position, Range, from_json, read_offsets, to_json, watermarks
 from spark_jobs.trace import merge as trace_merge
 from spark_jobs.trace.merge import merge, pending
 from tests.spark.stored import QUEUE, messages, planned, stored, write
@@ -160,6 +165,21 @@ def test_a_merge_that_loses_a_record_is_not_published(lake, settings, monkeypatc
             merge_all(lake, settings, "run")
     assert places(lake) == []
     assert merge_all(lake, settings, "run") == 10
+
+
+def test_a_snapshot_of_before_a_column_is_read_checked_and_erased_from(lake, settings):
+    """`ensure` adds the column, and nothing has been written since."""
+    lake.sql(f"alter table {tables.RAW.full_name} drop column min_records")
+    rows = messages(lake, 0, 3).drop("min_records").writeTo(tables.RAW.full_name)
+    rows.option(f"snapshot-property.{OFFSETS}", to_json(planned(0, 3).positions)).append()
+    tables.ensure(lake)
+    head = read_offsets(lake, settings, tables.RAW).head
+    assert {row.min_records for row in publish.at_snapshot(lake, tables.RAW, head).collect()} == {None}
+    rule = Rule("c", Kind.KEY, "salt", digest("salt", "k"))
+    assert erase_from_raw(lake, settings, rule, "k", "run", dry_run=True) == Erased(3, 6)
+    assert merge_all(lake, settings, "run") == 6
+    (found,) = BY_NAME["raw_is_in_events"].measure(Run(settings, datetime.now(UTC), lake, compared_from={}))
+    assert found.value == 0
 
 
 def test_positions_move_on_without_messages(lake, settings):
