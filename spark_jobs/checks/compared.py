@@ -103,8 +103,6 @@ def published(run: Run, table: Table) -> tuple[Positions, DataFrame]:
     committed = read_offsets(spark(run), run.settings, table)
     while committed.head != head(run.settings, table):
         committed = read_offsets(spark(run), run.settings, table)
-    if committed.head is None:
-        return committed.positions, spark(run).table(table.full_name)
     return committed.positions, publish.at_snapshot(spark(run), table, committed.head)
 
 

@@ -221,11 +221,13 @@ def on_branch(spark: SparkSession, table: Table, branch_name: str) -> DataFrame:
     return spark.read.format("iceberg").option("branch", branch_name).load(table.full_name)
 
 
-def at_snapshot(spark: SparkSession, table: Table, snapshot_id: int) -> DataFrame:
-    """The rows of a table at a snapshot; columns that were added since are NULL.
+def at_snapshot(spark: SparkSession, table: Table, snapshot_id: int | None) -> DataFrame:
+    """The rows of a table at a snapshot, or of one without a snapshot; columns that were added since are NULL.
 
     Iceberg reads a snapshot with the schema of its time, and `tables.ensure` adds columns without a snapshot.
     """
+    if snapshot_id is None:
+        return spark.table(table.full_name)
     rows = spark.read.option("versionAsOf", snapshot_id).table(table.full_name)
     added = {c.name: F.lit(None).cast(c.type) for c in table.columns if c.name not in rows.columns}
     return rows.withColumns(added)
