@@ -69,11 +69,11 @@ def require_folder(settings: Settings, root: Path) -> None:
         raise BackupError(
             f"{root} has files, but no {erasures.JOURNAL}, which every folder of backups has: give an empty folder"
         )
-    if others and catalog.exists() and (strange := _other_lakes(root, lake_id(settings))):
-        raise BackupError(
-            f"{strange[0]} is a backup of another lake, of TRACE_HOME {folder.read(strange[0]).home}: give each lake a folder of "
-            "its own"
-        )
+    for path, made in _readable(root) if catalog.exists() else ():
+        if made.lake not in (None, lake_id(settings)):
+            raise BackupError(
+                f"{path} is a backup of another lake, of TRACE_HOME {made.home}: give each lake a folder of its own"
+            )
 
 
 def lake_id(settings: Settings) -> str | None:
@@ -84,16 +84,6 @@ def lake_id(settings: Settings) -> str | None:
     """
     found = identity(lake(settings))
     return found.id if found else None
-
-
-def _other_lakes(root: Path, lake_id: str | None) -> list[Path]:
-    """The backups of other lakes in a folder; of a damaged one the lake is not known."""
-    strange = []
-    for each in folder.folders_of(root):
-        with suppress(BackupError):
-            if folder.read(each).lake not in (None, lake_id):
-                strange.append(each)
-    return strange
 
 
 def make(settings: Settings, root: Path, progress: Progress) -> tuple[Path, Backup]:
@@ -167,13 +157,18 @@ def make(settings: Settings, root: Path, progress: Progress) -> tuple[Path, Back
     return target, made
 
 
+def _readable(root: Path) -> Iterator[tuple[Path, Backup]]:
+    """The complete backups of a folder, oldest first, but for damaged ones."""
+    for each in folder.folders_of(root):
+        with suppress(BackupError):
+            yield each, folder.read(each)
+
+
 def _known(root: Path, warehouse: str) -> dict[str, Content]:
     """The files of earlier backups of the same warehouse, by their path below it."""
     found: dict[str, Content] = {}
-    for each in folder.folders_of(root):
-        with suppress(BackupError):  # a damaged one
-            made = folder.read(each)
-            found |= made.files if made.warehouse == warehouse else {}
+    for _, made in _readable(root):
+        found |= made.files if made.warehouse == warehouse else {}
     return found
 
 

@@ -64,7 +64,7 @@ def restore(
             f"the backup is of TRACE_HOME {backup.home} with the catalog {backup.catalog} and its tables in {warehouse}: "
             "restore it with these settings, or set another warehouse.uri"
         )
-    later = erasures.later_than(root, backup)
+    erasures.later_than(root, backup)  # refuses a damaged journal before anything is copied
     for content in backup.files.values():
         copying.verify(folder.stored(root, content), content)
         progress(content.size)
@@ -83,13 +83,12 @@ def restore(
             relocate(settings, catalog, Path(backup.warehouse), warehouse)
         check(catalog)
         erasures.remember(settings.home, root, *erasures.known_folders(made / "home"))
-        if later:
+        erased: list[Rule] = []
+        # The original goes on: its erasures that begin meanwhile are recorded in the journal, too.
+        while later := [rule for rule in erasures.later_than(root, backup) if rule not in erased]:
             erase(settings, later)
-        # Erasures of the original that began since are recorded in the journal, too.
-        while new := [rule for rule in erasures.later_than(root, backup) if rule not in later]:
-            erase(settings, new)
-            later += new
-    return Restored(backup, is_elsewhere, later)
+            erased += later
+    return Restored(backup, is_elsewhere, erased)
 
 
 def empty_home(settings: Settings) -> tuple[Path, Path]:

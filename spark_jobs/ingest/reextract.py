@@ -95,7 +95,7 @@ def as_plan(ranges: list[ReextractRange], committed: CommittedOffsets, planned_a
 
 def with_row_counts(spark: SparkSession, ranges: list[ReextractRange], head: int) -> list[ReextractRange]:
     """The ranges with their number of rows in raw at the snapshot `head`."""
-    raw = spark.read.option("versionAsOf", head).table(RAW.full_name)
+    raw = publish.at_snapshot(spark, RAW, head)
     return [replace(each, rows_before=raw.where(each.range.condition()).count()) for each in ranges]
 
 
@@ -119,7 +119,7 @@ def replace_in_raw(
         publish.PublishConflictError: another writer published first.
         publish.AuditError: the branch does not contain exactly the offsets, or the number of other rows has changed.
     """
-    before = spark.read.option("versionAsOf", committed.head).table(RAW.full_name)
+    before = publish.at_snapshot(spark, RAW, committed.head)
     parts = parts_of(rows_in(before, [each.range for each in ranges]))
     properties = {OFFSETS: to_json(committed.positions), RUN_ID: run_id}
     with publish.write_audit_publish(spark, RAW, "reextract", committed.head) as branch:

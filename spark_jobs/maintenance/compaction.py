@@ -105,7 +105,7 @@ def _table(spark: SparkSession, name: str) -> Table:
 
 
 def _audit(spark: SparkSession, table: Table, branch: str, head: int) -> None:
-    before = spark.read.option("versionAsOf", head).table(table.full_name).count()
+    before = publish.at_snapshot(spark, table, head).count()
     after = publish.on_branch(spark, table, branch).count()
     if before != after:
         raise publish.AuditError(
