@@ -207,14 +207,15 @@ class World:
         """As `compare`, with the messages that were in the broker when it was looked at last."""
         lost = doubled = wrong = 0
         if RAW in tables:
-            rows = [(row[:4], *row[4:]) for row in self.rows(RAW, *RECORD_KEY, "body_crc", "body")]
+            columns = ("body_crc", "body", "min_records")
+            rows = [(row[:4], *row[4:]) for row in self.rows(RAW, *RECORD_KEY, *columns)]
             found = Counter(place for place, *_ in rows)
             lost += len(self.messages.keys() - found.keys())
             doubled += sum(found.values()) - len(found)
             wrong += len(found.keys() - self.messages.keys())
-            for place, stored_crc, body in rows:
+            for place, stored_crc, body, pieces in rows:
                 sent = self.messages.get(place)
-                wrong += sent is not None and sent[:2] != (stored_crc, zlib.crc32(body))
+                wrong += sent is not None and sent != (stored_crc, zlib.crc32(body), pieces)
         if EVENTS in tables:
             records = self.rows(EVENTS, *RECORD_KEY, "record_index")
             counts = Counter(record[:4] for record in records)
