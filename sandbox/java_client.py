@@ -32,8 +32,9 @@ _release = NEWEST
 MAX_OUTSTANDING = 400
 FLUSH_SECONDS = 20.0
 ASYNC_SECONDS = 15.0
-# The last trace messages are sent asynchronously, and closing the client drops those in flight.
-IN_FLIGHT_SECONDS = 0.7
+# The last trace messages are sent asynchronously, and closing the client drops those in flight. While the client connects to
+# the broker, a message is in no executor and not among the requests.
+CONNECT_SECONDS = 0.7
 
 
 def start_jvm(home: Path, release: Release = NEWEST) -> None:
@@ -109,7 +110,8 @@ class TracedClient:
         if tracing.cloud:
             java.setAccessChannel(java_class("client.AccessChannel").CLOUD)
         self._records: Any = None
-        self._executor: Any = None
+        self._executors: list[Any] = []
+        self._requests: Any = None
 
     @property
     def client_id(self) -> str:
@@ -131,7 +133,10 @@ class TracedClient:
             return
         dispatcher = self.java.getTraceDispatcher()
         self._records = _private(dispatcher, "traceContextQueue")
-        self._executor = _private(dispatcher, "traceExecutor")
+        producer = dispatcher.getTraceProducer().getDefaultMQProducerImpl()
+        remoting = producer.getmQClientFactory().getMQClientAPIImpl().getRemotingClient()
+        self._executors = [_private(dispatcher, "traceExecutor"), producer.getAsyncSenderExecutor()]
+        self._requests = _private(remoting, "responseTable", remoting.getClass().getSuperclass())
 
     def pace(self) -> None:
         """Wait while too many trace records are outstanding."""
@@ -139,37 +144,51 @@ class TracedClient:
             time.sleep(0.01)
 
     def flush(self) -> None:
-        """Send all queued trace records.
+        """Send all queued trace records, and wait until the broker has them.
 
         Raises:
-            RuntimeError: records were dropped, or are still queued after `FLUSH_SECONDS`.
+            RuntimeError: records were dropped, or are still queued or in flight after `FLUSH_SECONDS`.
         """
         if not self.is_traced:
             return
         dispatcher = self.java.getTraceDispatcher()
         dispatcher.flush()
-        give_up = time.monotonic() + FLUSH_SECONDS
-        while self._executor.getCompletedTaskCount() < self._executor.getTaskCount():
-            if time.monotonic() > give_up:
+        now = time.monotonic()
+        busy, give_up = now, now + FLUSH_SECONDS
+        while now < busy + CONNECT_SECONDS:
+            if any(map(_has_tasks, self._executors)) or not self._requests.isEmpty():
+                busy = now
+            if now > give_up:
                 raise RuntimeError(f"{self.client_id} could not write its trace within {FLUSH_SECONDS:.0f} s")
             time.sleep(0.02)
+            now = time.monotonic()
         if dropped := _private(dispatcher, "discardCount").get():
             raise RuntimeError(f"{self.client_id} dropped {dropped} trace records: pace the traffic")
 
 
-def _private(target: Any, field: str) -> Any:
-    found = target.getClass().getDeclaredField(field)
+def _has_tasks(executor: Any) -> bool:
+    return bool(executor.getCompletedTaskCount() < executor.getTaskCount())
+
+
+def _private(target: Any, field: str, declared_in: Any = None) -> Any:
+    found = (declared_in or target.getClass()).getDeclaredField(field)
     found.setAccessible(True)
     return found.get(target)
+
+
+def flush(clients: Sequence[TracedClient]) -> None:
+    """Flush the trace of all clients, in parallel."""
+    if clients:
+        with ThreadPoolExecutor(len(clients)) as pool:
+            list(pool.map(lambda client: client.flush(), clients))
 
 
 def shut_down(clients: Sequence[TracedClient]) -> None:
     """Flush the trace of all clients, then close them, in parallel."""
     if not clients:
         return
+    flush(clients)
     with ThreadPoolExecutor(len(clients)) as pool:
-        list(pool.map(lambda client: client.flush(), clients))
-        time.sleep(IN_FLIGHT_SECONDS)
         list(pool.map(lambda client: client.java.shutdown(), clients))
 
 

@@ -250,12 +250,10 @@ class DiaryCommands:
             return list(self._consumed)
 
     def flush(self) -> None:
-        """Until the trace of all clients is written."""
+        """Until the broker has the trace of all clients."""
         from sandbox import java_client
 
-        for client in (*self._senders.values(), *itertools.chain(*self._running.values())):
-            client.flush()
-        time.sleep(java_client.IN_FLIGHT_SECONDS)
+        java_client.flush([*self._senders.values(), *itertools.chain(*self._running.values())])
 
     def stop_groups(self, groups: list[str]) -> None:
         """Their consumers commit their offsets and sign off, when their trace is written."""
