@@ -23,12 +23,12 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import Param, dag, task
 
 from plugins.airflow_credentials import credentials
 from plugins.notifier import CALLBACKS
 from plugins.spark_job import spark_job
+from plugins.submit_operator import ClientModeOperator
 from spark_jobs.settings import Settings
 
 SETTINGS = Settings()
@@ -94,7 +94,7 @@ def trace_backfill() -> None:
         return params["what"]
 
     chosen() >> [
-        SparkSubmitOperator(
+        ClientModeOperator(
             task_id=what,
             application_args=[
                 *ARGUMENTS[what],

@@ -21,11 +21,11 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import CronTriggerTimetable, dag
 
 from plugins.notifier import CALLBACKS
 from plugins.spark_job import spark_job
+from plugins.submit_operator import ClientModeOperator
 from spark_jobs.settings import Settings
 
 
@@ -48,12 +48,12 @@ from spark_jobs.settings import Settings
 )
 def trace_maintenance() -> None:
     for pool in ("lake_publish", "lake_marts"):
-        SparkSubmitOperator(
+        ClientModeOperator(
             task_id=pool,
             application_args=["--pool", pool, "--run-id", "{{ dag.dag_id }}/{{ run_id }}"],
             **spark_job("maintain", pool),
         )
-    SparkSubmitOperator(
+    ClientModeOperator(
         task_id="history_tests",
         application_args=["--run-id", "{{ dag.dag_id }}/{{ run_id }}"],
         **spark_job("history_tests", pool="lake_marts"),

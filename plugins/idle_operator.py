@@ -10,9 +10,9 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING, Any
 
-from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk.exceptions import AirflowException, AirflowRuntimeError
 
+from plugins.submit_operator import ClientModeOperator
 from spark_jobs.driver.client import BUSY_SECONDS, Client, DriverEndedError
 from spark_jobs.process.exit_codes import WORK
 from spark_jobs.settings import PROJECT, Settings
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 SECONDS = 600
 
 
-class SparkUnlessIdleOperator(SparkSubmitOperator):
+class SparkUnlessIdleOperator(ClientModeOperator):
     """Submit a job in client mode, unless a job without Spark has done what there was to do, or a driver that stays runs the job.
 
     Args:

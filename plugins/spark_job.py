@@ -9,7 +9,7 @@ from spark_jobs.settings import PROJECT, Settings
 
 
 def spark_job(job: str, pool: str) -> dict[str, Any]:
-    """The arguments of a `SparkSubmitOperator` that runs `spark_jobs/jobs/<job>.py` in a slot of the pool."""
+    """The arguments of a `ClientModeOperator` that runs `spark_jobs/jobs/<job>.py` in a slot of the pool."""
     return {
         "name": f"trace {job}",
         "application": str(PROJECT / "spark_jobs" / "jobs" / f"{job}.py"),

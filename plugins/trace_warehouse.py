@@ -7,10 +7,10 @@ from urllib.parse import quote
 
 from airflow.configuration import conf
 from airflow.plugins_manager import AirflowPlugin
-from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import BaseOperatorLink
 
 from plugins.idle_operator import IngestOperator, SparkUnlessIdleOperator
+from plugins.submit_operator import ClientModeOperator
 
 if TYPE_CHECKING:
     from airflow.sdk.types import TaskInstanceKey
@@ -22,7 +22,7 @@ class PublishedLink(BaseOperatorLink):
     """Links a Spark task to the snapshots that its DAG run has published."""
 
     name = "Published"
-    operators = [SparkSubmitOperator, SparkUnlessIdleOperator, IngestOperator]
+    operators = [ClientModeOperator, SparkUnlessIdleOperator, IngestOperator]
 
     def get_link(self, operator: object, *, ti_key: TaskInstanceKey) -> str:
         """The URL of the page."""

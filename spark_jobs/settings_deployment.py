@@ -24,6 +24,15 @@ def _has_secret(uri: str) -> bool:
     return "@" in address.netloc or not names.isdisjoint(_SECRET_PARAMETERS)
 
 
+# The parameters of a Postgres address: the name that its JDBC driver knows to that of libpq, which pyiceberg connects with.
+POSTGRES_PARAMETERS = {
+    **{name: name for name in ("sslmode", "sslrootcert", "sslcert", "sslkey", "options")},
+    "ApplicationName": "application_name",
+    "connectTimeout": "connect_timeout",
+    "targetServerType": "target_session_attrs",
+}
+
+
 class Catalog(Section):
     """The Iceberg catalog `lake`."""
 
@@ -33,7 +42,7 @@ class Catalog(Section):
     uri: str | None = Field(
         default=None,
         description="without credentials; sqlite: jdbc:sqlite:/path (unset: catalog.db below `home`); "
-        "postgres: jdbc:postgresql://host:port/database; rest: http(s)://…",
+        "postgres: jdbc:postgresql://host:port/database, or with several hosts host:port,host:port; rest: http(s)://…",
     )
     warehouse: str | None = Field(
         default=None, description="name of the warehouse at a REST catalog, where it has several"
@@ -75,6 +84,17 @@ class Catalog(Section):
             raise ValueError(
                 "the uri contains a user or password: put them where catalog.credentials_env names"
             )
+        if self.uri is not None and self.kind == "postgres":
+            given = dict(parse_qsl(urlsplit(self.uri).query, keep_blank_values=True))
+            if given.get("targetServerType", "primary") != "primary":
+                raise ValueError(
+                    "the uri has another targetServerType than primary: only there can jobs write"
+                )
+            if unknown := given.keys() - POSTGRES_PARAMETERS.keys():
+                raise ValueError(
+                    f"the uri has {', '.join(sorted(unknown))}: Spark's and pyiceberg's drivers both need the parameters, "
+                    f"and can have {', '.join(sorted(POSTGRES_PARAMETERS))}"
+                )
         if self.warehouse and self.kind != "rest":
             raise ValueError("catalog.warehouse is for a REST catalog: the files are at warehouse.uri")
         return self

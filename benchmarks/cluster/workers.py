@@ -20,7 +20,7 @@ from sandbox.postgres import running_postgres
 from sandbox.spark_cluster import Standalone, standalone
 from spark_jobs.settings import PROJECT
 
-WARM = 50_000
+WARM = 300_000
 MESSAGES = 700_000
 ROUNDS = 3
 # Two machines do not share their cores with each other, nor with the broker.

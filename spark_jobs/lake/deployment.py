@@ -10,12 +10,12 @@ import os
 import re
 import socket
 from pathlib import Path
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import parse_qsl, urlsplit, urlunsplit
 
 from spark_jobs.lake import class_archive, jars
 from spark_jobs.process.home import UMASK
 from spark_jobs.settings import CATALOG, Settings
-from spark_jobs.settings_deployment import is_loopback
+from spark_jobs.settings_deployment import POSTGRES_PARAMETERS, is_loopback
 from spark_jobs.settings_error import SettingsError
 
 # Generated methods are large: Iceberg's may exceed the size above which the JVM does not compile a method, and the
@@ -36,11 +36,21 @@ _HADOOP_UMASK = "spark.hadoop.fs.permissions.umask-mode"
 _LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 # Iceberg writes a partition with one task until it exceeds this. At its 128 MB, one executor would write a whole day.
 _WRITE_TASK_BYTES = 32 * 1024 * 1024
+NO_EXECUTOR = "gave this job no executor"
 _SPARK_CATALOG = f"spark.sql.catalog.{CATALOG}"
 
 
 class ClusterError(RuntimeError):
     """The Spark cluster cannot run the job; the message has the cause and the remedy. Nothing was read or written."""
+
+
+def no_executor(settings: Settings) -> str:
+    """Why a job ended that waited for an executor, and what to do."""
+    return (
+        f"{settings.spark.master} {NO_EXECUTOR} within {settings.spark.executor_seconds} s "
+        "(spark.executor_seconds): see whether its workers run, have free cores and memory for "
+        "spark.executor.memory, and can connect to this driver (spark.driver_host)"
+    )
 
 
 def check(settings: Settings) -> None:
@@ -200,12 +210,19 @@ def pyiceberg_properties(settings: Settings) -> dict[str, str]:
 
 
 def _sqlalchemy(uri: str, credentials: tuple[str, str] | None) -> str:
-    from sqlalchemy import make_url  # not at the top: Airflow imports this module in each task
+    from sqlalchemy import URL  # not at the top: Airflow imports this module in each task
 
+    address = urlsplit(uri)
+    user, password = credentials or (None, None)
+    query = {POSTGRES_PARAMETERS[name]: value for name, value in parse_qsl(address.query)}
+    # As the JDBC driver has it by default; libpq would wait for minutes.
+    query.setdefault("connect_timeout", "10")
     # SQLAlchemy's default driver for Postgres is not the installed one.
-    url = make_url(uri.replace("postgresql:", "postgresql+psycopg2:", 1))
-    if credentials:
-        url = url.set(username=credentials[0], password=credentials[1])
+    url = URL.create("postgresql+psycopg2", user, password, database=address.path[1:], query=query)
+    if "," in address.netloc:
+        url = url.update_query_pairs(("host", each) for each in address.netloc.split(","))
+    else:
+        url = url.set(host=address.hostname, port=address.port)
     return url.render_as_string(hide_password=False)
 
 

@@ -6,20 +6,23 @@ import importlib
 import os
 import socket
 import sys
+import threading
 import time
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from typing import NamedTuple
 
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-from spark_jobs.lake.deployment import ClusterError, executor_variables
+from spark_jobs.lake.deployment import ClusterError, executor_variables, no_executor
 from spark_jobs.settings import Settings
 
 _MODULE = "spark_jobs.rocketmq.datasource"  # what executors import to read the brokers
 _NO_PYTHON = ("Cannot run program", "No module named", "PYTHON_VERSION")
 _OTHERS_SECONDS = 3  # executors of several hosts do not start at the same moment
 _MANY = 1 << 30
+_WATCHED_SECONDS = 2
 
 
 def compare_master(spark: SparkSession, settings: Settings) -> None:
@@ -44,17 +47,37 @@ def wait(spark: SparkSession, settings: Settings) -> None:
         if _executors(context):
             first = first or time.monotonic()
         elif time.monotonic() - started > settings.spark.executor_seconds:
-            raise ClusterError(
-                f"{settings.spark.master} gave this job no executor within {settings.spark.executor_seconds} s "
-                "(spark.executor_seconds): see whether its workers run, have free cores and memory for "
-                "spark.executor.memory, and can connect to this driver (spark.driver_host)"
-            )
+            raise ClusterError(no_executor(settings))
         time.sleep(0.2)
 
 
+def watch(spark: SparkSession, settings: Settings) -> None:
+    """Cancel jobs of Spark that have had no executor for `spark.executor_seconds`: Spark would wait for ever for another one.
+
+    A thread looks as long as the session runs.
+    """
+    threading.Thread(target=_watch, args=(spark.sparkContext, settings), daemon=True).start()
+
+
+def _watch(context: SparkContext, settings: Settings) -> None:
+    waiting_since: float | None = None
+    with suppress(Exception):  # the session has ended, or its JVM has died
+        while True:
+            time.sleep(_WATCHED_SECONDS)
+            spark = context._jsc.sc()
+            jobs = spark.statusTracker().getActiveJobIds()
+            if not jobs or _executors(context):
+                waiting_since = None
+                continue
+            waiting_since = waiting_since or time.monotonic()
+            if time.monotonic() - waiting_since > settings.spark.executor_seconds:
+                for job in jobs:
+                    spark.cancelJob(job, no_executor(settings))
+
+
 def _executors(context: SparkContext) -> int:
-    # The tracker lists the driver as well.
-    return len(context._jsc.sc().statusTracker().getExecutorInfos()) - 1
+    # The tracker lists the driver as well, but at the start.
+    return max(0, len(context._jsc.sc().statusTracker().getExecutorInfos()) - 1)
 
 
 class _Answer(NamedTuple):

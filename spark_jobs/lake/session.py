@@ -65,6 +65,7 @@ def session(name: str, settings: Settings) -> SparkSession:
         executors.compare_master(spark, settings)
         executors.wait(spark, settings)
         executors.probe(spark, settings)
+        executors.watch(spark, settings)
     return spark
 
 

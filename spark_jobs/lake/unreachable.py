@@ -1,10 +1,10 @@
-"""Describe in one line a catalog or a warehouse that is away, or that refuses the credentials."""
+"""Describe in one line a catalog or a warehouse that is away, or that refuses the credentials, and executors that are gone."""
 
 from __future__ import annotations
 
 import re
 
-from spark_jobs.lake.deployment import catalog_address
+from spark_jobs.lake.deployment import NO_EXECUTOR, catalog_address, no_executor
 from spark_jobs.settings import Settings
 
 # Parts of the error messages of SQLAlchemy and JDBC, of pyiceberg's and Iceberg's REST clients, and of pyarrow and the AWS
@@ -38,12 +38,14 @@ _NOTHING_LOST = "Nothing that was published is lost: run the job again"
 
 
 def describe(text: str, settings: Settings) -> str | None:
-    """What is away or refuses, where, why and what to do; None if the error is about neither.
+    """What is away or refuses, where, why and what to do; None if the error is about none of them.
 
     Args:
         text: the messages of the error and of its causes, one per line.
         settings: the catalog and the warehouse.
     """
+    if NO_EXECUTOR in text:  # the reason that `executors.watch` gives
+        return f"{no_executor(settings)}. {_NOTHING_LOST}"
     catalog, warehouse = settings.catalog, settings.warehouse
     names = catalog.credentials_env or "catalog.credentials_env, which is not set"
     places = [(f"the {catalog.kind} catalog {catalog_address(settings)}", names, *_CATALOG[catalog.kind])]

@@ -7,7 +7,9 @@ import time
 
 import pytest
 
-from tests.cluster.world import Deployment
+from sandbox.network import Network
+from sandbox.spark_cluster import WORKERS, standalone
+from tests.cluster.world import BROKER_SECRETS, Deployment, finished
 
 pytestmark = pytest.mark.usefixtures("secrets")
 
@@ -35,3 +37,26 @@ def test_executors_without_python_end_it_with_one_line(deployment: Deployment, m
     assert job.code == 1
     expected = r"failed: executors of spark://\S+ cannot run Python as /no/such/python"
     assert re.match(expected, job.failure), job.output[-3000:]
+
+
+def test_a_job_whose_executors_are_lost_ends_with_one_line(
+    deployment: Deployment, network: Network, merged: set[str]
+):
+    with standalone(network, BROKER_SECRETS) as cluster:
+        spark = deployment.settings.spark.model_copy(
+            update={"master": cluster.master, "executor_seconds": 15}
+        )
+        job = deployment.changed(spark=spark).start_module("tests.cluster.waiting")
+        assert job.stdout is not None
+        while "a task runs" not in job.stdout.readline():
+            assert job.poll() is None
+        for worker in range(WORKERS):
+            cluster.kill_worker(worker)
+        killed = time.monotonic()
+        ended = finished(job)
+    assert ended.code == 1
+    expected = (
+        r"failed: spark://\S+ gave this job no executor within 15 s .*Nothing that was published is lost"
+    )
+    assert re.match(expected, ended.failure), ended.output[-3000:]
+    assert 15 < time.monotonic() - killed < 120

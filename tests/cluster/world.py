@@ -91,8 +91,12 @@ class Deployment:
 
     def start(self, job: str, *arguments: str, **environment: str) -> subprocess.Popen[str]:
         """Start a job as a process that knows nothing but the settings and the secrets."""
+        return self.start_module(f"spark_jobs.jobs.{job}", *arguments, **environment)
+
+    def start_module(self, module: str, *arguments: str, **environment: str) -> subprocess.Popen[str]:
+        """As `start`, of another module."""
         return child_process.spawn(
-            [sys.executable, "-m", f"spark_jobs.jobs.{job}", *arguments],
+            [sys.executable, "-m", module, *arguments],
             env={
                 **os.environ,
                 **self.variables(),

@@ -15,6 +15,7 @@ import pytest
 import yaml
 
 from deploy.airflow_components import TASKS
+from deploy.airflow_environment import POOLS
 from sandbox.releases import NEWEST
 from sandbox.scenarios import TRACE_TOPICS
 from spark_jobs.lake.deployment import airflow_connection
@@ -283,6 +284,16 @@ def test_the_settings_are_those_of_the_services(service, given, monkeypatch):
     )
     assert settings.spark.master == given.get("TRACE_SPARK__MASTER", "local[2]")
     assert settings.spark.driver_host in SERVICES
+
+
+def test_each_pool_of_jobs_gets_an_executor(monkeypatch):
+    """Otherwise the last job to start ends after `spark.executor_seconds`."""
+    command = SERVICES["spark-worker"]["command"]
+    cores, memory = (command[command.index(option) + 1] for option in ("--cores", "--memory"))
+    of_a_job = settings_of("scheduler", ON_S3 | ON_SPARK, monkeypatch).spark.cores_max
+    assert of_a_job is not None
+    assert int(cores) == len(POOLS) * of_a_job
+    assert memory == f"{len(POOLS)}g", "an executor has 1 GB by default"
 
 
 @pytest.mark.parametrize("given", [{}, ON_S3 | ON_SPARK], ids=["local", "spark"])

@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 
 import pytest
+from pydantic import ValidationError
+from sqlalchemy import make_url
 
 from spark_jobs.jobs import archive_classes
 from spark_jobs.lake import deployment
 from spark_jobs.serving import object_store
 from spark_jobs.settings import Settings
+from spark_jobs.settings_deployment import Catalog
 from spark_jobs.settings_error import SettingsError
 
 POSTGRES = {
@@ -180,7 +183,7 @@ def test_properties_of_postgres_and_s3(monkeypatch, tmp_path):
     assert "spark.hadoop.fs.permissions.umask-mode" not in submit
     assert not any(secret in json.dumps(submit) for secret in ("4711", "trace:"))
     assert deployment.pyiceberg_properties(found) == {
-        "uri": "postgresql+psycopg2://trace:p%40ss-4711@db:5432/iceberg",
+        "uri": "postgresql+psycopg2://trace:p%40ss-4711@db:5432/iceberg?connect_timeout=10",
         "warehouse": "s3://bucket/lake",
         "pool_pre_ping": "true",
         "s3.region": "us-east-1",
@@ -194,6 +197,40 @@ def test_properties_of_postgres_and_s3(monkeypatch, tmp_path):
         "host": "spark://10.0.0.3",
         "port": 7077,
     }
+
+
+def test_addresses_of_postgres(tmp_path):
+    def of(uri: str):
+        return make_url(
+            deployment.pyiceberg_properties(
+                Settings(home=tmp_path, catalog=Catalog(kind="postgres", uri=f"jdbc:postgresql://{uri}"))
+            )["uri"]
+        )
+
+    one = of("db/iceberg")
+    assert (one.host, one.port, one.database) == ("db", None, "iceberg")
+    several = of("a:5432,b:5433/iceberg?sslmode=verify-full&connectTimeout=3&targetServerType=primary")
+    dialect = several.get_dialect()()
+    assert dialect.create_connect_args(several)[1] == {
+        "host": "a,b",
+        "port": "5432,5433",
+        "dbname": "iceberg",
+        "sslmode": "verify-full",
+        "connect_timeout": "3",
+        "target_session_attrs": "primary",
+    }
+
+
+@pytest.mark.parametrize(
+    ("query", "why"),
+    [
+        ("socketTimeout=3", "the uri has socketTimeout: Spark's and pyiceberg's drivers both need"),
+        ("targetServerType=secondary", "another targetServerType than primary"),
+    ],
+)
+def test_parameters_that_not_both_drivers_know_are_refused(query, why):
+    with pytest.raises(ValidationError, match=why):
+        Catalog(kind="postgres", uri=f"jdbc:postgresql://db/iceberg?{query}")
 
 
 @pytest.mark.parametrize("name", ["credential", "token"])
