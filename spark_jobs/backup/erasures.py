@@ -71,13 +71,23 @@ def key_of(rule: Rule) -> str:
     return f"{rule.cluster}/{rule.kind.value}/{rule.salt}/{rule.digest}"
 
 
-def later_than(root: Path, backup: Backup) -> list[Rule]:
-    """The recorded rules that were not complete in a backup.
+def journals(root: Path, made: Path) -> list[Path]:
+    """The folders with journals of a backup's lake: its own, and those where the lake recorded erasures when it was made.
+
+    The own one may be a copy, which has the erasures up to the time of the copy only.
+    """
+    others = [each for each in known_folders(made / "home") if (each / JOURNAL).exists()]
+    return list(dict.fromkeys(each.resolve() for each in (root, *others)))
+
+
+def later_than(roots: list[Path], backup: Backup) -> list[Rule]:
+    """The rules in the journals of these folders that were not complete in a backup.
 
     Raises:
-        BackupError: the journal is missing or damaged.
+        BackupError: a journal is missing or damaged.
     """
-    return [rule for key, rule in recorded(root).items() if key not in backup.erasures]
+    rules = {key: rule for root in roots for key, rule in recorded(root).items()}
+    return [rule for key, rule in rules.items() if key not in backup.erasures]
 
 
 def recorded(root: Path) -> dict[str, Rule]:

@@ -43,6 +43,9 @@ def move(settings: Settings, to: Path, progress: Progress) -> int:
             f"catalog.uri or warehouse.uri is set ({catalog}, {warehouse}): a move takes a lake whose catalog and tables are "
             "below TRACE_HOME"
         )
+    marker = settings.home / identity.MOVED
+    if marker.exists() and identity.unfinished_paths(Path(marker.read_text().strip())):
+        marker.unlink()  # of a move that was killed at its end
     lake(settings)  # refuses a lake that is not the one of the settings
     there = settings.model_copy(update={"home": to})
     new_catalog, new_warehouse = restore.empty_home(there)
@@ -57,7 +60,6 @@ def move(settings: Settings, to: Path, progress: Progress) -> int:
         copy_state(settings.home, to, catalog, warehouse, to)
         restore.relocate(there, new_catalog, warehouse, new_warehouse)
         restore.check(new_catalog)
-        marker = settings.home / identity.MOVED
         marker.write_text(f"{to}\n")
         if tables_of(catalog) != moved:
             marker.unlink()

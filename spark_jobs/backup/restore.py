@@ -64,7 +64,8 @@ def restore(
             f"the backup is of TRACE_HOME {backup.home} with the catalog {backup.catalog} and its tables in {warehouse}: "
             "restore it with these settings, or set another warehouse.uri"
         )
-    erasures.later_than(root, backup)  # refuses a damaged journal before anything is copied
+    journals = erasures.journals(root, made)
+    erasures.later_than(journals, backup)  # refuses a damaged journal before anything is copied
     for content in backup.files.values():
         copying.verify(folder.stored(root, content), content)
         progress(content.size)
@@ -85,7 +86,7 @@ def restore(
         erasures.remember(settings.home, root, *erasures.known_folders(made / "home"))
         erased: list[Rule] = []
         # The original goes on: its erasures that begin meanwhile are recorded in the journal, too.
-        while later := [rule for rule in erasures.later_than(root, backup) if rule not in erased]:
+        while later := [rule for rule in erasures.later_than(journals, backup) if rule not in erased]:
             erase(settings, later)
             erased += later
     return Restored(backup, is_elsewhere, erased)

@@ -38,7 +38,7 @@ from spark_jobs.settings import CATALOG, Settings
 NAMESPACE = "ops"
 PROPERTY = "trace.lake"
 RECORD = "lake.json"  # below TRACE_HOME
-UNFINISHED = "restore-unfinished"  # below TRACE_HOME: its lake may lack files, or have what was erased
+UNFINISHED = "restore-unfinished"  # below TRACE_HOME: a restore or move to it has not ended
 _LOCATIONS = ("write.data.path", "write.metadata.path", "write.object-storage.path")
 _HOW = "See docs/maintenance.md, Move or copy a lake"
 MOVED = "moved-to"  # below TRACE_HOME: the lake is elsewhere
@@ -98,13 +98,12 @@ def raise_if_not_in_home(settings: Settings) -> None:
     """Refuse a home whose lake is elsewhere, or not there to the end.
 
     Raises:
-        WrongLakeError: it was moved, or was not restored to the end; the message says what to do.
+        WrongLakeError: it was moved, or a restore or move to it did not end; the message says what to do.
     """
     marker = settings.home / UNFINISHED
     if marker.exists() and settings.home not in _restoring:
         raise WrongLakeError(
-            f"{settings.home} is being restored, or was not restored to the end ({marker.read_text().splitlines()[0]}): run "
-            "the restore again. See docs/backup.md"
+            f"a {marker.read_text().splitlines()[0]} to {settings.home} goes on, or did not end: run it again. See docs/backup.md"
         )
     if (moved := settings.home / MOVED).exists():
         raise WrongLakeError(

@@ -211,7 +211,7 @@ def test_a_killed_restore_is_finished_by_the_next(root, tmp_path):
         assert (home / "warehouse" / "left").exists(), "it may be of another lake"
     leave_unfinished(home, home / "catalog.db", home / "warehouse")
     (home / "catalog.db-journal").write_text("hot")
-    with pytest.raises(WrongLakeError, match="run the restore again"):
+    with pytest.raises(WrongLakeError, match="a restore of a test to .* did not end: run it again"):
         lake(Settings(home=home))
     done = job("restore", home, "--from", root)
     assert done.returncode == 0, done.stderr
@@ -240,6 +240,9 @@ def test_a_move(root, tmp_path):
         refused = job("move", old, "--to", elsewhere)
         assert refused.returncode == 1
         assert why in refused.stderr
+    # A move that was killed at its last step.
+    (old / identity.MOVED).write_text(f"{new}\n")
+    leave_unfinished(new, new / "catalog.db", new / "warehouse")
     done = job("move", old, "--to", new)
     assert done.returncode == 0, done.stderr
     assert state(Settings(home=new)) == before
@@ -352,7 +355,7 @@ def test_an_erasure_that_began_before_the_folder_was_known(original, spark, tmp_
     rule = Rule("other", Kind.KEY, "00", "11")
     rules.store(spark, original, rule, "run")
     _, made = make.make(original, tmp_path, lambda size: None)
-    assert rule in erasures.later_than(tmp_path, made)
+    assert rule in erasures.later_than([tmp_path], made)
 
 
 def test_a_complete_erasure_that_was_not_recorded(original, spark, tmp_path):
@@ -363,8 +366,20 @@ def test_a_complete_erasure_that_was_not_recorded(original, spark, tmp_path):
     rules.store(spark, original, rule, "run")
     rules.complete(spark, rule)
     _, new = make.make(original, tmp_path, lambda size: None)
-    assert rule in erasures.later_than(tmp_path, old)
-    assert rule not in erasures.later_than(tmp_path, new)
+    assert rule in erasures.later_than([tmp_path], old)
+    assert rule not in erasures.later_than([tmp_path], new)
+
+
+def test_a_copied_folder_has_the_erasures_since_the_copy_too(original, tmp_path):
+    root, copy = tmp_path / "root", tmp_path / "copy"
+    made, backup = make.make(original, root, lambda size: None)
+    shutil.copytree(root, copy)
+    rule = Rule("other", Kind.KEY, "44", "55")
+    erasures.record(original.home, rule)
+    assert rule not in erasures.later_than([copy], backup)
+    assert rule in erasures.later_than(erasures.journals(copy, copy / made.name), backup)
+    shutil.rmtree(root)
+    assert copy.resolve() in erasures.journals(copy, copy / made.name)
 
 
 def test_folders_that_are_remembered_at_once(tmp_path):

@@ -14,7 +14,7 @@ from spark_jobs.settings import Settings
 @pytest.mark.parametrize(
     ("marker", "text", "why"),
     [
-        (identity.UNFINISHED, "restore of /backups/1\n/catalog\n/warehouse\n", "run the restore again"),
+        (identity.UNFINISHED, "restore of /backups/1\n/catalog\n/warehouse\n", "run it again"),
         (identity.MOVED, "/elsewhere\n", "was moved to /elsewhere: set TRACE_HOME to that"),
         (None, "", "no serving file below .* yet: run `make run`"),
     ],
