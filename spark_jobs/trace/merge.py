@@ -1,4 +1,4 @@
-"""Merge decoded records into events: an idempotent, insert-only MERGE by record key, on a branch."""
+"""Merge decoded records into events: an idempotent insert by record key, on a branch."""
 
 from __future__ import annotations
 
@@ -89,6 +89,15 @@ def parts_of(messages: DataFrame) -> list[Part]:
     ]
 
 
+def in_parts(parts: list[Part]) -> str:
+    """SQL condition that holds for all rows `t` of the parts, and if the parts are many, for others between them."""
+    if len(parts) <= MOST_CONDITIONS:
+        return f"({' or '.join(f'({part.condition})' for part in parts)})"
+    days = sorted({part.day for part in parts}, key=lambda day: day or date.min)
+    stored = " or ".join(f"({_stored_on(day)})" for day in days)
+    return f"({covering([part.range for part in parts], 't.')} and ({stored}))"
+
+
 def same_key(parts: list[Part], key: list[str] = RECORD_KEY) -> str:
     """SQL condition: row `t` of the table and row `s` of the batch have the same key (`RECORD_KEY` or `TRACE_MESSAGE_KEY`).
 
@@ -96,12 +105,7 @@ def same_key(parts: list[Part], key: list[str] = RECORD_KEY) -> str:
         parts: those of the batch. They exclude no row with the same key; Iceberg reads only files that may have them.
         key: its columns.
     """
-    same = " and ".join(f"t.{name} = s.{name}" for name in key)
-    if len(parts) <= MOST_CONDITIONS:
-        return f"{same} and ({' or '.join(f'({part.condition})' for part in parts)})"
-    days = sorted({part.day for part in parts}, key=lambda day: day or date.min)
-    stored = " or ".join(f"({_stored_on(day)})" for day in days)
-    return f"{same} and {covering([part.range for part in parts], 't.')} and ({stored})"
+    return f"{' and '.join(f't.{name} = s.{name}' for name in key)} and {in_parts(parts)}"
 
 
 def rows_of(messages: DataFrame, limits: Limits, change_seq: int) -> DataFrame:
@@ -135,7 +139,7 @@ def merge(
     batch = rows_of(messages, limits, change_seq)
     with publish.write_audit_publish(spark, EVENTS, "merge", events.head) as branch:
         if parts:
-            _insert(batch, branch, parts, properties)
+            _insert(spark, batch, branch, parts, properties)
             records = _audit(spark, messages, branch, ranges)
         else:
             publish.append(batch, EVENTS, branch, properties)
@@ -143,9 +147,19 @@ def merge(
     return records
 
 
-def _insert(batch: DataFrame, branch: str, parts: list[Part], properties: dict[str, str]) -> None:
-    insert = "when not matched then insert *"
-    publish.merge_into_branch(batch, EVENTS, branch, same_key(parts), insert, properties)
+def _insert(
+    spark: SparkSession, batch: DataFrame, branch: str, parts: list[Part], properties: dict[str, str]
+) -> None:
+    """Insert the rows of the batch whose keys the branch does not have.
+
+    An append takes less time than a MERGE that matches nothing, and events seldom has rows of these offsets: after a restore, for
+    example, or where offsets were reset.
+    """
+    if publish.on_branch(spark, EVENTS, branch).alias("t").where(in_parts(parts)).isEmpty():
+        publish.append(batch, EVENTS, branch, properties)
+    else:
+        insert = "when not matched then insert *"
+        publish.merge_into_branch(batch, EVENTS, branch, same_key(parts), insert, properties)
 
 
 def chunk() -> Column:
