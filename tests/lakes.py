@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from pyiceberg.catalog import Catalog
 from pyspark.sql import SparkSession
 
 from spark_jobs.lake.catalog import lake
+from spark_jobs.mart_build import branches
+from spark_jobs.mart_build.build import recover
 from spark_jobs.settings import Settings
 
 
@@ -32,3 +36,15 @@ def rows(catalog: Catalog, table: str, branch: str = "main") -> list[str]:
     head = loaded.snapshot_by_name(branch)
     found = loaded.scan(snapshot_id=head.snapshot_id).to_arrow().to_pylist() if head else []
     return sorted(map(str, found))
+
+
+@contextmanager
+def on_a_branch(spark: SparkSession, catalog: Catalog, settings: Settings) -> Iterator[str]:
+    """What is written to the marts is seen within, and gone after it; yields the branch."""
+    branch = f"{branches.PREFIX}test"
+    branches.create(spark, catalog, branches.audited_tables(catalog), branch)
+    try:
+        with branches.writing_to(spark, branch, {}):
+            yield branch
+    finally:
+        recover(spark, catalog, settings)

@@ -90,7 +90,9 @@ where due.next_review_at is not null and due.next_review_at <= watermarks.waterm
 
 {# The rows that a data test checks: those in the hours or days that the run has written, or all rows of a model without either. #}
 {% macro written_rows(model) -%}
-  {% do working_table('int_affected_hours') -%}
+  {% if is_incremental_run() %}{% do working_table('int_affected_hours') %}
+  {%- elif is_refresh_after_retention() %}{% do working_table('int_late_hours') %}
+  {%- endif -%}
   {% set columns = (graph.nodes.values() | selectattr('name', 'equalto', model.identifier) | first).columns if execute else {} -%}
   {% if 'hour' in columns -%}{{ rows_in_hours_of('affected', model) }}
   {%- elif 'day' in columns and is_incremental_run() -%}(select * from {{ model }} where {{ date_is_in('affected') }})

@@ -178,20 +178,25 @@ def _ages(run: Run, marks: dict[str, int], what: str) -> Iterator[Measured]:
 
 
 def _silence(run: Run, carried: str, *tables: str) -> Measured:
-    """Minutes since the last publication of the table that was published least recently, by snapshots with the property."""
+    """Minutes since the last publication of the table that was published least recently, by snapshots with the property.
+
+    A snapshot is published when it becomes that of main: those of other branches do not count.
+    """
     published: dict[str, datetime] = {}
     for table in tables:
         try:
-            snapshots = lake(run.settings).load_table(table).snapshots()
+            metadata = lake(run.settings).load_table(table).metadata
         except NoSuchTableError:
-            snapshots = []
-        times = [
-            each.timestamp_ms
-            for each in snapshots
-            if each.summary
-            and carried in each.summary.additional_properties
-            and each.summary.operation != Operation.REPLACE
-        ]
+            times = []
+        else:
+            carrying = {
+                each.snapshot_id
+                for each in metadata.snapshots
+                if each.summary
+                and carried in each.summary.additional_properties
+                and each.summary.operation != Operation.REPLACE
+            }
+            times = [each.timestamp_ms for each in metadata.snapshot_log if each.snapshot_id in carrying]
         if not times:
             return Measured(None, None, f"lake.{table}: nothing was ever published", "never")
         published[f"lake.{table}"] = datetime.fromtimestamp(max(times) / 1000, UTC)

@@ -28,18 +28,20 @@ from spark_jobs.settings import Settings
 def advance(settings: Settings, run_id: str) -> tuple[Inputs | None, str | None]:
     """Publish the watermarks of events, unless a build is due; return the inputs, and why Spark is needed or None.
 
+    The inputs are None if nothing was merged yet, or if they are not known without Spark.
+
     The caller holds the lock of the builds.
     """
     head = _head(settings)
     published, events = Published.of(settings), committed(settings, EVENTS)
     if events is None:
-        return None, "no records are in lake.events.trace_records yet"
+        return None, None
     plan = projects.plan(settings, events, published, known_in(settings.home / "dbt"))
     if plan is None:
         return None, "files of dbt_project or limits have changed"
     inputs = plan.inputs
     if inputs is None:
-        return None, "no records are in lake.events.trace_records yet"
+        return None, None
     if added := missing(lake(settings)):
         return inputs, f"{', '.join(added)} is missing in the lake"
     if why := due.reason(settings, inputs, published):
@@ -71,9 +73,12 @@ def main(argv: list[str] | None = None) -> int:
     settings, started = Settings(), time.monotonic()
     with one_build(settings.home, "advance_marts"):
         inputs, why = advance(settings, args.run_id)
-    if why is not None or inputs is None:
-        report.due(why or "")
+    if why is not None:
+        report.due(why)
         return WORK
+    if inputs is None:
+        report.nothing_merged()
+        return 0
     report.advanced(inputs, time.monotonic() - started)
     return 0
 

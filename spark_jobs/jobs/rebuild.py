@@ -29,6 +29,9 @@ from spark_jobs.mart_build.rebuild import MOST_AT_THE_END, Rebuild, SupersededEr
 from spark_jobs.mart_build.rebuild_state import RebuildState
 from spark_jobs.settings import Settings
 
+UNPUBLISHED = "no marts are published yet"
+UNCHANGED = "the published marts are those of the models"
+
 
 def main(argv: list[str] | None = None) -> int:
     parser = job_parser(__doc__, with_dry_run=True)
@@ -37,12 +40,17 @@ def main(argv: list[str] | None = None) -> int:
     published = Published.of(settings)
     definitions = dbt.definitions(settings.limits, settings.home / "dbt")
     if published is None or published.definitions == definitions.digest:
-        rebuild_report.nothing(published is None)
+        rebuild_state.remove(settings.home)  # of changes that were taken back
+        rebuild_report.nothing(UNPUBLISHED if published is None else UNCHANGED)
+        return 0
+    changed = changed_models(settings, published, definitions)
+    if not changed:
+        rebuild_report.nothing("models were removed only: the next run of marts builds without them")
         return 0
     rebuild_report.planned(
         settings,
         definitions,
-        changed_models(settings, published, definitions),
+        changed,
         rebuild_state.load(settings.home),
         records_after(settings, None),
     )
@@ -67,7 +75,7 @@ def rebuild(of: Rebuild, run_id: str) -> int:
         published = Published.of(settings)
         if published is None or published.definitions == of.definitions.digest:
             of.end()
-            rebuild_report.nothing(published is None)
+            rebuild_report.nothing(UNPUBLISHED if published is None else UNCHANGED)
             return 0
         state = of.begin(published)
     steps = of.steps(state)

@@ -15,10 +15,10 @@ from pyiceberg.table.snapshots import ancestors_of
 from pyspark.sql import SparkSession
 
 from spark_jobs.lake import publish
+from spark_jobs.mart_build.rebuild_state import BRANCH_PREFIX
 from spark_jobs.settings import CATALOG
 
 PREFIX = "build_"
-PREFIX_OF_REBUILD = "rebuild_"
 # The namespaces of audited tables, and those of what only exists during one run, or one rebuild.
 NAMESPACES = ("intermediate", "marts")
 WORKING_NAMESPACE = "changes"
@@ -111,5 +111,5 @@ def drop_relations(spark: SparkSession, catalog: Catalog, namespaces: Iterable[s
 
 def drop_rebuild(spark: SparkSession, catalog: Catalog) -> None:
     """Drop all branches, tables and views of a rebuild."""
-    drop_all(spark, catalog, audited_tables(catalog), (PREFIX_OF_REBUILD,))
+    drop_all(spark, catalog, audited_tables(catalog), (BRANCH_PREFIX,))
     drop_relations(spark, catalog, NAMESPACES_OF_REBUILD)

@@ -81,7 +81,7 @@ def build_and_publish(
 
 
 def _clear(spark: SparkSession, catalog: Catalog, rebuilding: bool = True) -> None:
-    prefixes = (branches.PREFIX,) if rebuilding else (branches.PREFIX, branches.PREFIX_OF_REBUILD)
+    prefixes = (branches.PREFIX,) if rebuilding else (branches.PREFIX, rebuild_state.BRANCH_PREFIX)
     branches.drop_all(spark, catalog, branches.audited_tables(catalog), prefixes)
     branches.drop_relations(spark, catalog, [branches.WORKING_NAMESPACE])
     if not rebuilding:

@@ -18,6 +18,7 @@ from spark_jobs.mart_build.definitions import (
     file_of,
     known,
     needed_for,
+    needed_to_test,
     of_unchanged_files,
 )
 from spark_jobs.mart_build.inputs import Inputs
@@ -76,6 +77,7 @@ def dbt(
     *args: str,
     view_digests: dict[str, str] | None = None,
     only: Collection[str] = (),
+    tested: bool = False,
 ) -> Build:
     """Run a dbt command (`build`, `test`, …) over the project with the inputs as vars.
 
@@ -87,6 +89,7 @@ def dbt(
         *args: further options of dbt.
         view_digests: those of `views.digests`; views that are not in it are replaced.
         only: these models, and those without a published table that they are computed from.
+        tested: with all data tests that read one of these models, and what only the tests need.
 
     Raises:
         JvmDiedError: the Spark JVM has died.
@@ -95,7 +98,11 @@ def dbt(
     common, options = _options(inputs, state, project, view_digests or {})
     parsed_before = manifest(inputs, state, project)
     if only and parsed_before is not None:
-        args += ("--select", *sorted(needed_for(only, parsed_before)))
+        if tested:
+            models, tests = needed_to_test(only, parsed_before)
+            args += ("--indirect-selection", "empty", "--select", *sorted(models | tests))
+        else:
+            args += ("--select", *sorted(needed_for(only, parsed_before)))
     result = dbtRunner(parsed_before).invoke([*common, "--populate-cache", command, *options, *args])
     # dbt reports both as failures of its nodes.
     interrupts.raise_if_requested()
@@ -179,7 +186,14 @@ def build(
     if not first.passed:
         return first
     rest = dbt(
-        "build", inputs.of_rebuilt, state, project, *common, view_digests=view_digests, only=inputs.rebuilt
+        "build",
+        inputs.of_rebuilt,
+        state,
+        project,
+        *common,
+        view_digests=view_digests,
+        only=inputs.rebuilt,
+        tested=True,
     )
     return Build(
         first.nodes + rest.nodes,

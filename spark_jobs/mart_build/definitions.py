@@ -190,6 +190,23 @@ def needed_for(names: Collection[str], manifest: Manifest) -> set[str]:
     return closure(set(names), unpublished)
 
 
+def needed_to_test(names: Collection[str], manifest: Manifest) -> tuple[set[str], set[str]]:
+    """The models and the data tests of a run that computes all rows of these models.
+
+    The tests are those that read one of the models. Other models that they read have published rows, or are computed for them,
+    and for these there are their own tests.
+    """
+    tests = {node.name: _read_by(node) for node in manifest.nodes.values() if node.resource_type == "test"}
+    of_names = {test: read for test, read in tests.items() if not read.isdisjoint(names)}
+    for_one_run = {
+        node.name
+        for node in manifest.nodes.values()
+        if node.resource_type == "model" and node.config.materialized in UNPUBLISHED
+    }
+    needed = needed_for({*names} | (set().union(*of_names.values()) & for_one_run), manifest)
+    return needed, of_names.keys() | {test for test, read in tests.items() if read <= needed}
+
+
 def in_order(names: Collection[str], manifest: Manifest) -> list[str]:
     """The models among these, each after those that it is computed from."""
     models = {node.name: node for node in manifest.nodes.values() if node.resource_type == "model"}

@@ -34,6 +34,7 @@ from spark_jobs.mart_build.inputs import Inputs, Published
 from spark_jobs.settings import Settings
 
 NEXT_BUILDS = "intermediate.int_next_builds"
+PUBLISHED_GAPS = "intermediate.int_ingest_gaps"
 # The tables of broker facts that models read, whose rows have the times from which and to which they are valid.
 PERIODS = (TOPIC_OFFSETS, GROUPS, CONSUMERS, SUBSCRIPTIONS, GROUP_OFFSETS, PRODUCERS)
 # The requests of which models ask whether they were answered (stg_broker_observations).
@@ -94,7 +95,7 @@ def by_cluster(
     found = {each.cluster: by_time(each, watermarks[each.cluster], settings) for each in moved}
     found |= _by_burns(catalog, found.keys())
     by_facts = _by_facts(catalog, [each for each in moved if not found[each.cluster]])
-    return _by_gaps(catalog, last) | {cluster: why for cluster, why in found.items() if why} | by_facts
+    return _by_gaps(catalog) | {cluster: why for cluster, why in found.items() if why} | by_facts
 
 
 def by_time(last: LastBuild, watermark: datetime, settings: Settings) -> str | None:
@@ -124,9 +125,12 @@ def _by_burns(catalog: Catalog, clusters: Collection[str]) -> dict[str, str]:
     return {row["cluster"]: "an objective has bad events" for row in rows if row["cluster"] in clusters}
 
 
-def _by_gaps(catalog: Catalog, last: list[LastBuild]) -> dict[str, str]:
-    """The clusters with ingest gaps that their marts may not have."""
-    return _newer(catalog, INGEST_GAPS, "detected_at", {each.cluster: each.watermark for each in last})
+def _by_gaps(catalog: Catalog) -> dict[str, str]:
+    """The clusters with ingest gaps that their marts do not have."""
+    gaps = {(row["cluster"], row["from_time"], row["to_time"]) for row in _all(catalog, INGEST_GAPS.name)} - {
+        (row["cluster"], row["gap_from"], row["gap_to"]) for row in _all(catalog, PUBLISHED_GAPS)
+    }
+    return {cluster: f"{INGEST_GAPS.name} has changed" for cluster, _, _ in gaps}
 
 
 def _by_facts(catalog: Catalog, last: list[LastBuild]) -> dict[str, str]:

@@ -61,6 +61,15 @@ def one_rebuild(home: Path, job: str) -> Iterator[None]:
         yield
 
 
+def rebuilds(home: Path) -> bool:
+    """Whether a process holds the lock of the rebuilds."""
+    try:
+        with one_rebuild(home, "rebuild_due"):
+            return False
+    except LockedError:
+        return True
+
+
 @contextmanager
 def no_rebuild(home: Path, job: str) -> Iterator[None]:
     """Acquire the lock of the rebuilds; a rebuild that runs and whose state was removed ends after its step."""

@@ -22,7 +22,7 @@ from spark_jobs.lake import tables
 from spark_jobs.lake.offsets import read_offsets, records_after
 from spark_jobs.mart_build import branches, dbt, durations, projects, publication, rebuild_state
 from spark_jobs.mart_build.dbt import Build
-from spark_jobs.mart_build.definitions import DBT_PROJECT, Definitions, in_order, needed_for
+from spark_jobs.mart_build.definitions import DBT_PROJECT, Definitions, in_order, needed_to_test
 from spark_jobs.mart_build.inputs import WITH_INPUTS, Inputs, Published, changed_models, topics_of
 from spark_jobs.mart_build.rebuild_state import RebuildState
 from spark_jobs.settings import CATALOG, Settings
@@ -108,7 +108,7 @@ class Rebuild:
     def steps(self, state: RebuildState) -> list[Step]:
         """The steps that are left before the catch-up, in order: each computes some models, or is `STAGING` or `TESTS`."""
         manifest = self._manifest(state)
-        needed = needed_for(state.rebuilt, manifest)
+        needed, _ = needed_to_test(state.rebuilt, manifest)
         ephemeral = {
             name for name, node in self.definitions.nodes.items() if node.materialized == "ephemeral"
         }

@@ -17,8 +17,8 @@ from spark_jobs.settings import Settings
 _console = Console(stderr=True, width=140, highlight=False)
 
 
-def nothing(unpublished: bool) -> None:
-    why = "no marts are published yet" if unpublished else "the published marts are those of the models"
+def nothing(why: str) -> None:
+    """Print why no model is rebuilt."""
     _console.print(f"nothing to rebuild: {why}")
 
 

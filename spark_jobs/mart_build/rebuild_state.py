@@ -8,9 +8,10 @@ from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
-from spark_jobs.mart_build import branches
 from spark_jobs.mart_build.inputs import Published
 from spark_jobs.process.text_file import replace_text
+
+BRANCH_PREFIX = "rebuild_"
 
 
 @dataclass
@@ -43,12 +44,12 @@ class RebuildState:
     @property
     def branch(self) -> str:
         """The branch that its steps write."""
-        return f"{branches.PREFIX_OF_REBUILD}{self.id}"
+        return f"{BRANCH_PREFIX}{self.id}"
 
     @property
     def base(self) -> str:
         """The branch with the tables before the step: the marts that it started from, and later the last catch-up."""
-        return f"{branches.PREFIX_OF_REBUILD}base_{self.id}"
+        return f"{BRANCH_PREFIX}base_{self.id}"
 
 
 _STATE = TypeAdapter(RebuildState)
@@ -63,11 +64,11 @@ def load(home: Path) -> RebuildState | None:
 
 
 def goes_on(home: Path, published: Published | None) -> bool:
-    """Whether a rebuild has begun that is not published yet; the state of one that is published is removed."""
+    """Whether a rebuild has begun that can be published; the state of one that is, or whose marts were replaced, is removed."""
     begun = load(home)
     if begun is None:
         return False
-    if published is not None and published.definitions == begun.definitions:
+    if published is not None and published.definitions != begun.replaces:
         remove(home)
         return False
     return True

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime, timedelta
 
@@ -14,25 +12,12 @@ from spark_jobs.erasure.marts import erase_from_marts
 from spark_jobs.erasure.rules import Kind, Rule, digest
 from spark_jobs.lake import tables
 from spark_jobs.mart_build import branches, dbt
-from spark_jobs.mart_build.build import recover
 from tests import lakes
 from tests.dbt.events import NOON, at
 from tests.dbt.story import DAY, HOUR
 from tests.soak import IS_SOAK
 
 WIDE = "lasting"
-
-
-@contextmanager
-def on_a_branch(marts, catalog, settings) -> Iterator[str]:
-    """What is written is seen within, and gone after it; yields the branch."""
-    branch = f"{branches.PREFIX}dropped"
-    branches.create(marts, catalog, branches.audited_tables(catalog), branch)
-    try:
-        with branches.writing_to(marts, branch, {}):
-            yield branch
-    finally:
-        recover(marts, catalog, settings)
 
 
 @pytest.fixture
@@ -58,7 +43,7 @@ def test_a_changed_context_rewrites_no_kept_row(marts, catalog, settings, inputs
     def affected(kept_from: datetime | None) -> set[str]:
         """The messages that the next run would compute again."""
         run = replace(inputs, change_seq_from=inputs.change_seq_to, kept_from=kept_from)
-        with on_a_branch(marts, catalog, settings):
+        with lakes.on_a_branch(marts, catalog, settings):
             done = dbt.dbt("run", run, state, only=("int_ingest_gaps", "int_affected_messages"))
             assert done.passed, (done.error, done.failures)
             return {row.message_key for row in marts.table("lake.changes.int_affected_messages").collect()}
@@ -82,7 +67,7 @@ def test_an_erasure_takes_the_kept_rows_that_name_it_and_no_others(marts, catalo
     """One after the other; nothing is taken by those of another cluster."""
     everywhere = branches.audited_tables(catalog)
     published = rows_of_the_marts(catalog)
-    with on_a_branch(marts, catalog, settings) as branch:
+    with lakes.on_a_branch(marts, catalog, settings) as branch:
         marts.sql(
             "update lake.marts.fct_sends set keys = 'order-1 customer-4711' where msg_id = 'second_time'"
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,15 +15,18 @@ from spark_jobs.mart_build import branches, dbt, parsed
 from spark_jobs.mart_build.build import build_and_publish
 from spark_jobs.mart_build.definitions import (
     DBT_PROJECT,
+    UNPUBLISHED,
     Definitions,
     digest_of_files,
     known,
     needed_for,
+    needed_to_test,
     plain,
 )
 from spark_jobs.mart_build.inputs import Inputs, Published, inputs_now
 from spark_jobs.settings import Limits
 from tests import lakes
+from tests.dbt.events import NOON
 
 
 @pytest.fixture(scope="module")
@@ -151,6 +155,27 @@ def test_a_rebuild_needs_what_exists_during_a_run_only(manifest):
     assert "orphan_rate" in needed
     assert "int_expected_deliveries_in_affected_hours" in needed
     assert not needed & {"fct_messages", "orphaned_messages", "stg_pubs"}
+
+
+def test_data_tests_of_rebuilt_models_find_what_they_read(before, state, inputs):
+    """dbt runs each test that reads a rebuilt model: of its other models, those that exist during a run only are computed."""
+    after_retention = replace(inputs, change_seq_from=None, kept_from=NOON)
+    for of in (inputs.of_rebuilt, after_retention):
+        manifest = dbt.manifest(of, state)
+        assert manifest is not None
+        models = {node.name: node for node in manifest.nodes.values() if node.resource_type == "model"}
+        tests = {
+            node.name: {uid.rpartition(".")[2] for uid in node.depends_on_nodes if uid.startswith("model.")}
+            for node in manifest.nodes.values()
+            if node.resource_type == "test"
+        }
+        exist = {name for name, node in models.items() if node.config.materialized not in UNPUBLISHED}
+        for name in [node.name for node in before.nodes.values() if node.table]:
+            needed, run = needed_to_test({name}, manifest)
+            for test, reads in tests.items():
+                if name in reads or test in run:
+                    assert test in run, (name, test)
+                    assert reads <= exist | needed, (name, test)
 
 
 @pytest.fixture

@@ -20,9 +20,9 @@ import pytest
 from pyspark.sql import Row
 
 from spark_jobs.lake import tables
-from spark_jobs.lake.offsets import Position, Queue
+from spark_jobs.lake.offsets import Position, Queue, read_offsets
 from spark_jobs.mart_build import branches, dbt
-from spark_jobs.mart_build.inputs import Published
+from spark_jobs.mart_build.inputs import Inputs, Published
 from spark_jobs.mart_build.rebuild import Rebuild
 from tests import lakes
 from tests.dbt.events import Events
@@ -251,7 +251,16 @@ def test_the_index_has_every_row_of_the_facts_also_when_retention_has_dropped_re
     )
 
 
-def test_a_rebuild_keeps_the_rows_of_dropped_records(built, empty_lake, catalog, settings, state):
+FACT_AND_SUMS = (
+    *("fct_deliveries", "orphaned_messages", "consumer_group_success"),
+    *("consumer_group_success_daily", "int_identifier_hours"),
+)
+# A data test compares it with facts that are not rebuilt.
+SUMS = ("reverse_orphans", "reverse_orphans_daily")
+
+
+@pytest.mark.parametrize("rebuilt", [FACT_AND_SUMS, SUMS], ids=["fact", "sums"])
+def test_a_rebuild_keeps_the_rows_of_dropped_records(built, empty_lake, catalog, settings, state, rebuilt):
     """Its steps compute what the full refresh has computed: a fact, its sums by hour and by day, and what a message became."""
     published = Published.of(settings)
     assert published is not None
@@ -259,10 +268,7 @@ def test_a_rebuild_keeps_the_rows_of_dropped_records(built, empty_lake, catalog,
         empty_lake, catalog, settings, dbt.definitions(settings.limits, state), lambda: KEPT_FROM
     )
     begun = rebuild.begin(published)
-    begun.rebuilt = [
-        *("fct_deliveries", "orphaned_messages", "consumer_group_success"),
-        *("consumer_group_success_daily", "int_identifier_hours"),
-    ]
+    begun.rebuilt = [*rebuilt]
     for done in rebuild.run_steps(begun, rebuild.steps(begun), "test"):
         assert done.passed, (done.error, done.failures)
     for model in begun.rebuilt:
@@ -271,6 +277,27 @@ def test_a_rebuild_keeps_the_rows_of_dropped_records(built, empty_lake, catalog,
         assert heads[begun.branch] != heads["main"], table
         assert lakes.rows(catalog, table, begun.branch) == built.full_refresh[table], table
     rebuild.end()
+
+
+def test_a_build_with_changed_sums_keeps_the_rows_of_dropped_records(
+    built, empty_lake, catalog, settings, state
+):
+    published = Published.of(settings)
+    assert published is not None
+    inputs = Inputs.of(
+        *(read_offsets(empty_lake, settings, tables.EVENTS), settings.limits, published),
+        dbt.definitions(settings.limits, state),
+        kept_from=KEPT_FROM,
+    )
+    assert inputs is not None
+    with lakes.on_a_branch(empty_lake, catalog, settings) as branch:
+        done = dbt.build(replace(inputs, rebuilt=frozenset(SUMS)), state)
+        assert done.passed, (done.error, done.failures)
+        found = {node.name for node in done.nodes}
+        assert {*SUMS, "message_facts_add_up"} <= found
+        for model in SUMS:
+            table = f"marts.{model}"
+            assert lakes.rows(catalog, table, branch) == built.full_refresh[table], table
 
 
 def inputs_of(history: History) -> Cluster:

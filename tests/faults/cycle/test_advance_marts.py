@@ -32,6 +32,8 @@ JOB, INGEST = "spark_jobs.jobs.advance_marts", "spark_jobs.jobs.advance_ingest"
 NO_JAVA = {"JAVA_HOME": "/nowhere"}  # a JVM cannot be started
 LONG_AGO, LATER = datetime(2026, 1, 1, tzinfo=UTC), datetime(2100, 1, 1, tzinfo=UTC)
 
+GAP = {"from_time": LONG_AGO, "to_time": LATER, "detected_at": LATER}
+
 
 @pytest.fixture(scope="module")
 def built(filled, settings, broker, java) -> World:
@@ -169,7 +171,7 @@ def append(
 @pytest.mark.parametrize(
     ("table", "row", "why"),
     [
-        pytest.param(tables.INGEST_GAPS, {"detected_at": LATER}, "ops.ingest_gaps has changed", id="gap"),
+        pytest.param(tables.INGEST_GAPS, GAP, "ops.ingest_gaps has changed", id="gap"),
         pytest.param(
             tables.MESSAGE_CHECKS,
             {"checked_at": LATER},
@@ -227,13 +229,32 @@ def test_a_cluster_that_stands_still_makes_no_build_due(idle: World):
     marks = {CLUSTER: last.watermark}
     for table, row, found in (
         (tables.OBSERVATIONS, {"observed_at": LATER, "reached": False}, []),
-        (tables.INGEST_GAPS, {"detected_at": LATER}, [CLUSTER]),
+        (tables.INGEST_GAPS, GAP, [CLUSTER]),
     ):
         back = append(idle, table, row)
         try:
             assert [*due.by_cluster(catalog.lake(idle.settings), idle.settings, [last], marks)] == found
         finally:
             back()
+
+
+def test_a_gap_that_is_in_the_marts_makes_no_build_due(idle: World):
+    gaps = tables.Table(due.PUBLISHED_GAPS, "", ())
+    take_back = [
+        append(idle, tables.INGEST_GAPS, GAP),
+        append(idle, gaps, {"gap_from": LONG_AGO, "gap_to": LATER}, of_broker=False),
+    ]
+    try:
+        assert reason(idle) is None
+    finally:
+        for back in take_back:
+            back()
+
+
+def test_without_a_record_there_is_nothing_to_build(idle: World, tmp_path):
+    empty = idle.run(JOB, **NO_JAVA, TRACE_HOME=str(tmp_path))
+    assert empty.code == 0, empty.output
+    assert "no records in lake.events.trace_records yet" in empty.output
 
 
 def test_checks_that_were_not_evaluated_need_spark(idle: World, monkeypatch: pytest.MonkeyPatch):

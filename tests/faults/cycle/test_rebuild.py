@@ -14,10 +14,13 @@ from spark_jobs.lake.offsets import committed
 from spark_jobs.mart_build import branches, dbt, projects, rebuild_state
 from spark_jobs.mart_build.definitions import DBT_PROJECT, Definitions
 from spark_jobs.mart_build.inputs import Published
+from spark_jobs.mart_build.lock import one_rebuild
 from spark_jobs.mart_build.rebuild import SupersededError
-from tests.faults.cycle.rebuilding import CHANGED, add, begun, settings_of
+from spark_jobs.process.exit_codes import WORK
+from tests.faults.cycle.rebuilding import CHANGED, LIMIT, add, begun, settings_of
 from tests.faults.jobs.world import World
 
+DUE = "spark_jobs.jobs.rebuild_due"
 LATER = datetime(2100, 1, 1, tzinfo=UTC)
 
 
@@ -57,6 +60,16 @@ def test_an_erasure_or_a_retention_ends_it(world: World):
         next(replace(of, kept_from=lambda: LATER).run_steps(state, of.steps(state), "test"))
     _, state = begun(world)
     assert begun(world, LATER)[1].id != state.id, "its next steps could not compute what was dropped"
+
+
+def test_changes_that_were_taken_back_end_it(world: World):
+    begun(world)
+    home = world.settings.home
+    assert rebuild_state.goes_on(home, Published.of(world.settings))
+    assert world.run(DUE).code == WORK
+    assert rebuild_state.load(home) is not None
+    assert world.run(DUE, **{LIMIT: "7"}).code == 0
+    assert rebuild_state.load(home) is None
 
 
 def test_without_a_copy_of_the_published_models_a_normal_run_computes_the_changed_ones(world: World):
@@ -100,6 +113,21 @@ def test_a_model_that_is_gone_needs_no_rebuild(world: World):
     assert plan.project.folder == DBT_PROJECT
     assert (plan.postponed, plan.inputs.rebuilt) == (frozenset(), frozenset())
     assert plan.inputs.change_seq_from == published.change_seq_to
+
+
+def test_marts_of_other_models_end_it(world: World):
+    begun(world)
+    published = Published.of(world.settings)
+    assert published is not None
+    assert not rebuild_state.goes_on(world.settings.home, replace(published, definitions="others"))
+    assert rebuild_state.load(world.settings.home) is None
+
+
+def test_nothing_is_due_while_another_process_rebuilds(world: World):
+    with one_rebuild(world.settings.home, "another"):
+        due = world.run(DUE)
+    assert due.code == 0
+    assert "another process rebuilds the marts" in due.output
 
 
 def test_a_step_of_changed_files_ends_it(world: World, tmp_path):
