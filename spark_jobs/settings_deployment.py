@@ -42,7 +42,8 @@ class Catalog(Section):
     uri: str | None = Field(
         default=None,
         description="without credentials; sqlite: jdbc:sqlite:/path (unset: catalog.db below `home`); "
-        "postgres: jdbc:postgresql://host:port/database, or with several hosts host:port,host:port; rest: http(s)://…",
+        "postgres: jdbc:postgresql://host:port/database, with several hosts "
+        "host:port,host:port/database?targetServerType=primary; rest: http(s)://…",
     )
     warehouse: str | None = Field(
         default=None, description="name of the warehouse at a REST catalog, where it has several"
@@ -86,9 +87,10 @@ class Catalog(Section):
             )
         if self.uri is not None and self.kind == "postgres":
             given = dict(parse_qsl(urlsplit(self.uri).query, keep_blank_values=True))
-            if given.get("targetServerType", "primary") != "primary":
+            several = "," in self.uri.removeprefix("jdbc:postgresql://").partition("/")[0]
+            if given.get("targetServerType", "any" if several else "primary") != "primary":
                 raise ValueError(
-                    "the uri has another targetServerType than primary: only there can jobs write"
+                    "the uri needs targetServerType=primary, where it has several hosts or another value: jobs write"
                 )
             if unknown := given.keys() - POSTGRES_PARAMETERS.keys():
                 raise ValueError(

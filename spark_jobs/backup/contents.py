@@ -64,8 +64,8 @@ def named_files(tables: list[Table], warehouse: Path) -> dict[str, int | None]:
         for path, rows in table.files.items():
             if not Path(path).is_relative_to(warehouse):
                 raise BackupError(
-                    f"{table.name} names {path}, which is not below {warehouse}: the home was moved without `make move`. Move it "
-                    "back to the path that its tables name, set TRACE_HOME to that, and run this again"
+                    f"{table.name} names {path}, which is not below {warehouse}: the home was moved without `make move`. Remove "
+                    "a link at the path that its tables name, move it back there, set TRACE_HOME to that, and run this again"
                 )
             found[str(Path(path).relative_to(warehouse))] = rows
     return found

@@ -13,7 +13,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 
-from spark_jobs.backup.folder import Backup, BackupError
+from spark_jobs.backup.folder import Backup, BackupError, folders_of, read
 from spark_jobs.erasure.rules import Kind, Rule
 
 JOURNAL = "erasures.jsonl"
@@ -71,13 +71,21 @@ def key_of(rule: Rule) -> str:
     return f"{rule.cluster}/{rule.kind.value}/{rule.salt}/{rule.digest}"
 
 
-def journals(root: Path, made: Path) -> list[Path]:
+def journals(root: Path, made: Path, lake: str | None) -> list[Path]:
     """The folders with journals of a backup's lake: its own, and those where the lake recorded erasures when it was made.
 
-    The own one may be a copy, which has the erasures up to the time of the copy only.
+    The own one may be a copy, which has the erasures up to the time of the copy only. The others are left out where they are not
+    mounted, or have backups of another lake.
     """
-    others = [each for each in known_folders(made / "home") if (each / JOURNAL).exists()]
+    others = [each for each in known_folders(made / "home") if lake is not None and _is_of(each, lake)]
     return list(dict.fromkeys(each.resolve() for each in (root, *others)))
+
+
+def _is_of(root: Path, lake: str) -> bool:
+    try:
+        return (root / JOURNAL).exists() and any(read(each).lake == lake for each in folders_of(root))
+    except (OSError, BackupError):
+        return False
 
 
 def later_than(roots: list[Path], backup: Backup) -> list[Rule]:

@@ -64,7 +64,7 @@ def restore(
             f"the backup is of TRACE_HOME {backup.home} with the catalog {backup.catalog} and its tables in {warehouse}: "
             "restore it with these settings, or set another warehouse.uri"
         )
-    journals = erasures.journals(root, made)
+    journals = erasures.journals(root, made, backup.lake)
     erasures.later_than(journals, backup)  # refuses a damaged journal before anything is copied
     for content in backup.files.values():
         copying.verify(folder.stored(root, content), content)

@@ -24,7 +24,7 @@ from spark_jobs.maintenance.retention import dropped_before
 from spark_jobs.mart_build import dbt, rebuild_report, rebuild_state, report
 from spark_jobs.mart_build.build import recover, row_counts
 from spark_jobs.mart_build.inputs import Published, changed_models
-from spark_jobs.mart_build.lock import one_build, one_rebuild
+from spark_jobs.mart_build.lock import one_build, one_rebuild, rebuilds
 from spark_jobs.mart_build.rebuild import MOST_AT_THE_END, Rebuild, SupersededError
 from spark_jobs.mart_build.rebuild_state import RebuildState
 from spark_jobs.settings import Settings
@@ -40,7 +40,8 @@ def main(argv: list[str] | None = None) -> int:
     published = Published.of(settings)
     definitions = dbt.definitions(settings.limits, settings.home / "dbt")
     if published is None or published.definitions == definitions.digest:
-        rebuild_state.remove(settings.home)  # of changes that were taken back
+        if not args.dry_run and not rebuilds(settings.home):
+            rebuild_state.remove(settings.home)  # of changes that were taken back
         rebuild_report.nothing(UNPUBLISHED if published is None else UNCHANGED)
         return 0
     changed = changed_models(settings, published, definitions)

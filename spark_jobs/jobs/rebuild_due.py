@@ -26,12 +26,12 @@ def main(argv: list[str] | None = None) -> int:
     if events is None or published is None:
         print("no marts are published yet: there is nothing to rebuild", file=sys.stderr)
         return 0
-    definitions = known(DBT_PROJECT, settings.limits, settings.home / "dbt")
-    if definitions is not None and definitions.digest == published.definitions:
-        rebuild_state.remove(settings.home)  # of changes that were taken back
     if rebuilds(settings.home):
         print("another process rebuilds the marts", file=sys.stderr)
         return 0
+    definitions = known(DBT_PROJECT, settings.limits, settings.home / "dbt")
+    if definitions is not None and definitions.digest == published.definitions:
+        rebuild_state.remove(settings.home)  # of changes that were taken back
     plan = projects.plan(settings, events, published, known_in(settings.home / "dbt"))
     if plan is None:
         print(

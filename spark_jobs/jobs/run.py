@@ -14,7 +14,7 @@ from contextlib import ExitStack, contextmanager
 from spark_jobs.backup.folder import BackupError
 from spark_jobs.lake import damaged_files, unreachable
 from spark_jobs.lake.damaged_files import DamagedTableError
-from spark_jobs.lake.deployment import ClusterError, catalog_address
+from spark_jobs.lake.deployment import NO_EXECUTOR, ClusterError, catalog_address
 from spark_jobs.lake.identity import WrongLakeError
 from spark_jobs.process import interrupts, jvm
 from spark_jobs.process.home import keep_private
@@ -91,8 +91,9 @@ def report_failure(error: Exception) -> None:
 
 
 def raise_if_fatal(error: Exception) -> None:
-    """Raise the error again if the job cannot go on with the next cluster or table: its JVM has died."""
-    if _is_disconnected(_chain(error)):
+    """Raise the error again if the job cannot go on with the next cluster or table: its JVM has died, or it has no executor."""
+    chain = _chain(error)
+    if _is_disconnected(chain) or NO_EXECUTOR in chain:
         raise error
 
 

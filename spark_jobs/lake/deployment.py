@@ -219,10 +219,12 @@ def _sqlalchemy(uri: str, credentials: tuple[str, str] | None) -> str:
     query.setdefault("connect_timeout", "10")
     # SQLAlchemy's default driver for Postgres is not the installed one.
     url = URL.create("postgresql+psycopg2", user, password, database=address.path[1:], query=query)
-    if "," in address.netloc:
-        url = url.update_query_pairs(("host", each) for each in address.netloc.split(","))
+    hosts = [urlsplit(f"//{host}") for host in address.netloc.split(",")]
+    if len(hosts) == 1:
+        url = url.set(host=hosts[0].hostname, port=hosts[0].port)
     else:
-        url = url.set(host=address.hostname, port=address.port)
+        names, ports = [each.hostname or "" for each in hosts], [str(each.port or 5432) for each in hosts]
+        url = url.update_query_dict({"host": ",".join(names), "port": ",".join(ports)})
     return url.render_as_string(hide_password=False)
 
 

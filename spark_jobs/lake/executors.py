@@ -9,13 +9,13 @@ import sys
 import threading
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 from typing import NamedTuple
 
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from spark_jobs.lake.deployment import ClusterError, executor_variables, no_executor
+from spark_jobs.process.jvm import exit_code
 from spark_jobs.settings import Settings
 
 _MODULE = "spark_jobs.rocketmq.datasource"  # what executors import to read the brokers
@@ -60,19 +60,32 @@ def watch(spark: SparkSession, settings: Settings) -> None:
 
 
 def _watch(context: SparkContext, settings: Settings) -> None:
+    limit = settings.spark.executor_seconds
     waiting_since: float | None = None
-    with suppress(Exception):  # the session has ended, or its JVM has died
-        while True:
-            time.sleep(_WATCHED_SECONDS)
-            spark = context._jsc.sc()
-            jobs = spark.statusTracker().getActiveJobIds()
-            if not jobs or _executors(context):
+    while True:
+        time.sleep(_WATCHED_SECONDS)
+        try:
+            jobs, spark = _waiting_jobs(context), context._jsc.sc()
+            now = time.monotonic()
+            if jobs is None or (not jobs and (waiting_since is None or now - waiting_since <= limit)):
                 waiting_since = None
                 continue
-            waiting_since = waiting_since or time.monotonic()
-            if time.monotonic() - waiting_since > settings.spark.executor_seconds:
-                for job in jobs:
+            waiting_since = waiting_since or now
+            if now - waiting_since > limit:
+                for job in jobs:  # those that a job starts after these, too
                     spark.cancelJob(job, no_executor(settings))
+        except Exception:
+            if context._jsc is None or exit_code() is not None:
+                return
+
+
+def _waiting_jobs(context: SparkContext) -> list[int] | None:
+    """The jobs of Spark that run although there is no executor; None if there is one."""
+    spark = context._jsc.sc()
+    # The tracker may miss an event; the block managers are asked where it has no executor.
+    if _executors(context) or spark.getExecutorMemoryStatus().size() > 1:
+        return None
+    return [*spark.statusTracker().getActiveJobIds()]
 
 
 def _executors(context: SparkContext) -> int:

@@ -106,9 +106,14 @@ def raise_if_not_in_home(settings: Settings) -> None:
             f"a {marker.read_text().splitlines()[0]} to {settings.home} goes on, or did not end: run it again. See docs/backup.md"
         )
     if (moved := settings.home / MOVED).exists():
+        to = moved.read_text().strip()
+        if unfinished_paths(Path(to)):
+            raise WrongLakeError(
+                f"a move to {to} did not end: run `make move TO={to}` again. See docs/backup.md"
+            )
         raise WrongLakeError(
-            f"the lake of {settings.home} was moved to {moved.read_text().strip()}: set TRACE_HOME to that, and delete this "
-            "folder. See docs/backup.md"
+            f"the lake of {settings.home} was moved to {to}: set TRACE_HOME to that, and delete this folder when you have seen "
+            "the lake there. See docs/backup.md"
         )
 
 
@@ -323,4 +328,4 @@ def _advice(settings: Settings, before: str, lake_id: str = "") -> str:
         return f"If it is not a copy, confirm that once with TRACE_CATALOG__LAKE_ID={lake_id}."
     if os.path.exists(path):
         return "Use the original's TRACE_HOME, and remove the copy."
-    return f"If the lake was moved, move it back, mount it at its first path, or link that to {settings.home} (ln -s)."
+    return f"If the lake was moved by hand, move it back or mount it at its first path; `make move TO={settings.home}` moves it."

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from spark_jobs.process.file_lock import LockedError, locked
+from spark_jobs.process.file_lock import LockedError, holder, locked
 
 POLL_SECONDS = 1.0
 MESSAGE_SECONDS = 60.0
@@ -63,11 +63,7 @@ def one_rebuild(home: Path, job: str) -> Iterator[None]:
 
 def rebuilds(home: Path) -> bool:
     """Whether a process holds the lock of the rebuilds."""
-    try:
-        with one_rebuild(home, "rebuild_due"):
-            return False
-    except LockedError:
-        return True
+    return holder(home / _FILE_OF_REBUILD) is not None
 
 
 @contextmanager

@@ -377,9 +377,10 @@ def test_a_copied_folder_has_the_erasures_since_the_copy_too(original, tmp_path)
     rule = Rule("other", Kind.KEY, "44", "55")
     erasures.record(original.home, rule)
     assert rule not in erasures.later_than([copy], backup)
-    assert rule in erasures.later_than(erasures.journals(copy, copy / made.name), backup)
+    assert rule in erasures.later_than(erasures.journals(copy, copy / made.name, backup.lake), backup)
+    assert root.resolve() not in erasures.journals(copy, copy / made.name, "another lake")
     shutil.rmtree(root)
-    assert copy.resolve() in erasures.journals(copy, copy / made.name)
+    assert erasures.journals(copy, copy / made.name, backup.lake)[0] == copy.resolve()
 
 
 def test_folders_that_are_remembered_at_once(tmp_path):

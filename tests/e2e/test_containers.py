@@ -151,7 +151,7 @@ def test_sparks_master_and_worker_start_and_their_health_checks_see_them():
                 while "Registering worker" not in (log := (folder / "spark-master.log").read_text()):
                     assert time.monotonic() < give_up, log[-2000:]
                     time.sleep(0.2)
-                assert "with 2 cores, 3.0 GiB RAM" in log
+                assert "with 6 cores, 3.0 GiB RAM" in log
 
 
 def test_the_bucket_is_created_once(tmp_path):

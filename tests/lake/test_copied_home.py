@@ -159,7 +159,7 @@ def test_a_home_that_was_moved_and_linked_is_the_same_lake(original, tmp_path):
     old.rename(new)
     moved = merge(new)
     assert moved.returncode == 1
-    assert "link that to" in moved.stderr
+    assert "move it back or mount it at its first path" in moved.stderr
     old.symlink_to(new)
     for home in (old, new):
         assert lake(Settings(home=home)).table_exists("raw.trace_messages")

@@ -209,10 +209,10 @@ def test_addresses_of_postgres(tmp_path):
 
     one = of("db/iceberg")
     assert (one.host, one.port, one.database) == ("db", None, "iceberg")
-    several = of("a:5432,b:5433/iceberg?sslmode=verify-full&connectTimeout=3&targetServerType=primary")
+    several = of("a,[::1]:5433/iceberg?sslmode=verify-full&connectTimeout=3&targetServerType=primary")
     dialect = several.get_dialect()()
     assert dialect.create_connect_args(several)[1] == {
-        "host": "a,b",
+        "host": "a,::1",
         "port": "5432,5433",
         "dbname": "iceberg",
         "sslmode": "verify-full",
@@ -225,12 +225,18 @@ def test_addresses_of_postgres(tmp_path):
     ("query", "why"),
     [
         ("socketTimeout=3", "the uri has socketTimeout: Spark's and pyiceberg's drivers both need"),
-        ("targetServerType=secondary", "another targetServerType than primary"),
+        ("targetServerType=secondary", "needs targetServerType=primary"),
     ],
 )
 def test_parameters_that_not_both_drivers_know_are_refused(query, why):
     with pytest.raises(ValidationError, match=why):
         Catalog(kind="postgres", uri=f"jdbc:postgresql://db/iceberg?{query}")
+
+
+def test_several_hosts_of_postgres_need_to_name_the_primary():
+    """Both drivers take the first one that answers otherwise, also a standby."""
+    with pytest.raises(ValidationError, match="needs targetServerType=primary"):
+        Catalog(kind="postgres", uri="jdbc:postgresql://a,b/iceberg")
 
 
 @pytest.mark.parametrize("name", ["credential", "token"])
