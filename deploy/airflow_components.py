@@ -55,8 +55,14 @@ class Airflow:
         token = self.call("POST", "/auth/token", json={"username": USER, "password": password})
         self.client.headers["Authorization"] = f"Bearer {token['access_token']}"
 
-    def dags(self) -> set[str]:
-        return {dag["dag_id"] for dag in self.call("GET", "/api/v2/dags")["dags"]}
+    def dags_parsed_since(self, time: datetime) -> set[str]:
+        """The DAGs that a dag-processor has parsed after a time."""
+        dags = self.call("GET", "/api/v2/dags")["dags"]
+        return {
+            dag["dag_id"]
+            for dag in dags
+            if (parsed := dag["last_parsed_time"]) and datetime.fromisoformat(parsed) > time
+        }
 
     def unpause(self, dag_id: str) -> None:
         """Unpause a DAG, and have its file parsed again: Airflow starts the watchers of assets when it parses an unpaused DAG."""

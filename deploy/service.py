@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
 
@@ -218,19 +219,23 @@ def rotate(file: Path) -> None:
 
 
 class Dags:
-    """Unpauses all DAGs of the project, once all of them are parsed."""
+    """Unpauses all DAGs of the project, once all of them are parsed with the present settings.
+
+    Until then Airflow's database may have them as `make run` or an earlier `make up` left them, with other schedules.
+    """
 
     def __init__(self, url: str, home: Path):
         self._airflow = Airflow(url)
         self._password = password_of(home)
         self._expected = {file.stem for file in (PROJECT / "dags").glob("*.py")}
         self._found: set[str] = set()
+        self._started = datetime.now(UTC)
 
     def unpaused(self) -> bool:
         """Unpause them; return false while a DAG is missing or the API does not answer."""
         try:
             self._airflow.log_in(self._password)
-            self._found = self._airflow.dags()
+            self._found = self._airflow.dags_parsed_since(self._started)
             if not self._found >= self._expected:
                 return False
             for dag_id in sorted(self._expected):

@@ -218,6 +218,7 @@ def test_a_rocketmq_connection_has_a_form_and_can_be_tested(world, airflow):
 def test_trace_ingest_starts_trace_marts_when_records_came_and_only_then(world, airflow):
     """A build by hand meanwhile, which no pool of Airflow's holds back, waits for that of the DAG."""
     run = first_run(airflow)
+    assert run.split("-", 1)[1].startswith("02-29T"), "the schedule of the `make run` before it was applied"
     assert ingested(airflow, run)["announce"] == "success"
     assert airflow.tries("trace_ingest", run, "ingest") == 2, "the first one was killed"
     until = time.monotonic() + RUN_SECONDS  # a run that the timer started is built to its end first
