@@ -48,15 +48,19 @@ def advance(
     """Publish that nothing is new; return the plans and the failures by cluster, or None if there is work for Spark.
 
     There is work, too, if a cluster does not answer within `extract.wait_seconds`, if another run publishes meanwhile, if a
-    table or column is missing, and if Spark has not run for an hour.
+    table or column is missing, and if Spark has not run for an hour; but not while no queue can be read, as nothing that
+    the checks evaluate changes then.
     """
     raw, events = committed(settings, RAW), committed(settings, EVENTS)
     if raw is None or events is None or raw.positions != events.positions:
         return None
-    if missing(lake(settings)) or _seconds_without_spark(settings) > MOST_SECONDS_WITHOUT_CHECKS:
+    if missing(lake(settings)):
         return None
     asked = _plans(clusters, settings, raw.positions)
     if asked is None:
+        return None
+    are_read = bool(_changed(raw.positions, asked[0]))
+    if are_read and _seconds_without_spark(settings) > MOST_SECONDS_WITHOUT_CHECKS:
         return None
     # As in `ingest`, the brokers are asked for their facts before the queues are read to their end.
     answering = [each for each in clusters if each.name in asked[0]]

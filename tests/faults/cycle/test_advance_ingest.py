@@ -128,6 +128,10 @@ def test_spark_runs_once_an_hour_and_where_a_column_is_missing(
     with monkeypatch.context() as patch:
         patch.setattr(advance_ingest, "MOST_SECONDS_WITHOUT_CHECKS", 0)
         assert advance_ingest.advance([cluster], merged.settings, "idle") is None
+        away = cluster.model_copy(update={"namesrv": ["127.0.0.1:9"]})
+        found = advance_ingest.advance([away], merged.settings, "idle")
+        assert found is not None, "Spark runs, and there is nothing that it can read"
+        assert [*found[1]] == [cluster.name]
     assert tables.missing(lake(merged.settings)) == []
     wider = replace(OBSERVATIONS, columns=(*OBSERVATIONS.columns, Column("added", "int", "of a new version")))
     monkeypatch.setattr(tables, "ALL", (wider,))
