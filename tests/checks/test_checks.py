@@ -206,6 +206,23 @@ def test_silence_is_measured_from_the_last_publication(result, watched, name):
         assert (result.passed, round(result.value)) == (passed, minutes), result
 
 
+def test_a_commit_to_another_branch_is_no_publication(result, watched):
+    check, later = BY_NAME["ingest_silent"], datetime.now(UTC) + timedelta(hours=2)
+
+    def minutes() -> float | None:
+        (silence,) = check.measure(Run(watched, later))
+        return silence.value
+
+    before, carried = minutes(), {OFFSETS: to_json({WELL: Position(15)})}
+    try:
+        for table in (RAW, EVENTS):
+            add(watched, table, [], branch="audit", **carried)
+        assert minutes() == before
+    finally:
+        for table in (RAW, EVENTS):
+            lake(watched).load_table(table.name).manage_snapshots().remove_branch("audit").commit()
+
+
 def test_a_lake_without_any_publication_is_silent(tmp_path):
     empty = Settings(home=tmp_path)
     for name, passed, detail in (

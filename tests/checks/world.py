@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 import yaml
 from pyiceberg.io.pyarrow import schema_to_pyarrow
+from pyiceberg.table.refs import MAIN_BRANCH
 
 from spark_jobs.lake import tables
 from spark_jobs.lake.catalog import lake
@@ -57,11 +58,13 @@ def mart(name: str) -> Table:
     return Table(f"marts.{name}", "", columns)
 
 
-def add(settings: Settings, table: Table, rows: list[dict[str, Any]], **properties: str) -> None:
+def add(
+    settings: Settings, table: Table, rows: list[dict[str, Any]], branch: str = MAIN_BRANCH, **properties: str
+) -> None:
     """Append rows, NULL where they say nothing, in one commit with the snapshot properties."""
     written = lake(settings).load_table(table.name)
     schema = schema_to_pyarrow(written.schema(), include_field_ids=False)
-    written.append(pa.Table.from_pylist(rows, schema=schema), snapshot_properties=properties)
+    written.append(pa.Table.from_pylist(rows, schema=schema), snapshot_properties=properties, branch=branch)
 
 
 def place(queue: Queue, offset: int) -> dict[str, Any]:
