@@ -22,7 +22,7 @@ def main() -> None:
         done, written = extract_and_report(spark, cluster, settings, "bench")
         assert not done.failures, done.failures
         extracted = time.perf_counter()
-        records = merge_all(spark, settings, "bench")
+        records = merge_all(spark, settings, "bench").records
         merged = time.perf_counter()
         seconds = {"extract": extracted - begin, "merge": merged - extracted}
         assert records > written.messages > 0

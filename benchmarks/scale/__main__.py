@@ -21,7 +21,17 @@ from rich.console import Console
 from benchmarks import targets
 from benchmarks.extract.machine import description
 from benchmarks.scale import memory, plain, show
-from benchmarks.scale.batches import APPEND, CHECKS, EXTRACT, MERGE, READ_AND_APPEND, Batches, Costs, race
+from benchmarks.scale.batches import (
+    APPEND,
+    CHECKS,
+    EXTRACT,
+    MARTS,
+    MERGE,
+    READ_AND_APPEND,
+    Batches,
+    Costs,
+    race,
+)
 from benchmarks.scale.lakes import build_lakes
 from benchmarks.scale.stored import stored
 from benchmarks.scale.traffic import Traffic, trace_messages
@@ -59,7 +69,7 @@ def main() -> int:
         ratios[_name("memory", *sizes)] = runs[-1].memory / runs[0].memory
         _console.print(f"({time.monotonic() - begin:.0f} s until here)")
     with tempfile.TemporaryDirectory(prefix="scale-", dir=home) as scratch:
-        ratios |= _lakes(Path(scratch), args.millions, args.batch, args.rounds)
+        ratios |= _lakes(Path(scratch), args.millions, args.batch, args.rounds, not args.no_marts)
     code = targets.report(_console, ratios, AT_MOST)
     _console.print(f"({time.monotonic() - begin:.0f} s in all)")
     return code
@@ -72,13 +82,18 @@ def _arguments() -> argparse.Namespace:
     what = "millions of messages of the runs whose memory is measured; none: it is not"
     parser.add_argument("--messages", type=float, nargs="*", default=MESSAGES, help=what)
     parser.add_argument("--rounds", type=int, default=ROUNDS)
+    parser.add_argument(
+        "--no-marts", action="store_true", help="from the broker to events only; minutes instead of an hour"
+    )
     args = parser.parse_args()
     args.millions.sort()
     args.messages.sort()
     return args
 
 
-def _lakes(folder: Path, millions: list[float], batch: float, rounds: int) -> dict[str, float]:
+def _lakes(
+    folder: Path, millions: list[float], batch: float, rounds: int, with_marts: bool
+) -> dict[str, float]:
     """Build the lakes, run the batch in each, print the tables; return the ratios."""
     settings = Settings(home=folder / "home", spark=Spark(master="local[2]", driver_memory=DRIVER_MEMORY))
     traffic = Traffic(int(time.time() * 1000), trace_messages(millions[-1]), trace_messages(batch))
@@ -87,8 +102,8 @@ def _lakes(folder: Path, millions: list[float], batch: float, rounds: int) -> di
         gauge = Gauge(spark, settings.home / "warehouse")
         cluster = traffic.send(spark, sandbox, folder)
         _console.print(f"a batch of {traffic.batch:,} trace messages is on the broker")
-        lakes = build_lakes(spark, settings, traffic, millions, gauge, _console)
-        batches = Batches(spark, settings, cluster, traffic.batch, gauge)
+        lakes = build_lakes(spark, settings, traffic, millions, gauge, _console, with_marts)
+        batches = Batches(spark, settings, cluster, traffic.batch, gauge, with_marts)
         batches.run(lakes[0], with_plain=True)  # warm; its records have the change_seq after that of the lake
         _console.print(f"the batch has {batches.records:,} records; it was read, merged and built once")
         environment = os.environ | {"TRACE_HOME": str(settings.home)}
@@ -108,9 +123,11 @@ def _ratios(costs: dict[float, Costs], millions: list[float], batch: float) -> d
     appended, read = (show.middle(large[name]).cpu for name in (APPEND, READ_AND_APPEND))
     of_batch = "" if batch == BATCH else f"_of_{batch:g}m"
     sizes = millions[-1], millions[0]
-    return {
+    batches = {
         _name(f"batch{of_batch}_in", *sizes): statistics.median(show.whole(large))
-        / statistics.median(show.whole(small)),
+        / statistics.median(show.whole(small))
+    }
+    return (batches if MARTS in small else {}) | {
         _name(f"checks{of_batch}", *sizes): show.middle(large[CHECKS]).cpu / show.middle(small[CHECKS]).cpu,
         f"events_vs_append{of_batch}": events / appended,
         f"events_vs_read_and_append{of_batch}": events / read,

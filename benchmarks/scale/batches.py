@@ -38,10 +38,16 @@ class Batches:
     """
 
     def __init__(
-        self, spark: SparkSession, settings: Settings, cluster: Cluster, messages: int, gauge: Gauge
+        self,
+        spark: SparkSession,
+        settings: Settings,
+        cluster: Cluster,
+        messages: int,
+        gauge: Gauge,
+        with_marts: bool,
     ):
         self._spark, self._settings, self._cluster = spark, settings, cluster
-        self._messages, self._gauge = messages, gauge
+        self._messages, self._gauge, self._with_marts = messages, gauge, with_marts
         self.records = 0
 
     def run(self, lake: Lake, with_plain: bool = False) -> dict[str, Used]:
@@ -55,10 +61,12 @@ class Batches:
         )
         assert written.messages == self._messages, (written, plan.failures)
         before = committed(settings, EVENTS)
-        self.records, used[MERGE] = measure(partial(merge.merge_all, spark, settings, run_id))
-        _, used[CHECKS] = measure(partial(merge.check, spark, settings, before, run_id))
-        with planning.for_records(spark, settings, self.records):
-            _, used[MARTS] = measure(partial(build, spark, settings))
+        audit, used[MERGE] = measure(partial(merge.merge_all, spark, settings, run_id))
+        self.records = audit.records
+        _, used[CHECKS] = measure(partial(merge.check, spark, settings, before, audit, run_id))
+        if self._with_marts:
+            with planning.for_records(spark, settings, self.records):
+                _, used[MARTS] = measure(partial(build, spark, settings))
         if with_plain:
             used |= self._plain(lake, plan)
         return used

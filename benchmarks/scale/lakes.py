@@ -26,13 +26,13 @@ class Lake:
         millions: of records, as asked for.
         records: that it has.
         state: the snapshots of its tables.
-        refresh: what the build of all its marts used.
+        refresh: what the build of all its marts used; None without marts.
     """
 
     millions: float
     records: int
     state: State
-    refresh: Used
+    refresh: Used | None
 
 
 def build_lakes(
@@ -42,6 +42,7 @@ def build_lakes(
     millions: list[float],
     gauge: Gauge,
     console: Console,
+    with_marts: bool,
 ) -> list[Lake]:
     """The lakes of these sizes, which rise. Their records are written directly, in commits of at most a million."""
     tables.ensure(spark)
@@ -55,7 +56,9 @@ def build_lakes(
         done = end
         records = spark.table(tables.EVENTS.full_name).count()
         console.print(f"{records:,} records are in the lake after {time.perf_counter() - begin:.0f} s more")
-        _, used = gauge.measure(lambda: build(spark, settings, full_refresh=True))
-        console.print(f"their marts: {used.cpu:.0f} s of CPU, {used.wall:.0f} s on the clock")
+        used = None
+        if with_marts:
+            _, used = gauge.measure(lambda: build(spark, settings, full_refresh=True))
+            console.print(f"their marts: {used.cpu:.0f} s of CPU, {used.wall:.0f} s on the clock")
         built.append(Lake(each, records, heads(lake(settings)), used))
     return built

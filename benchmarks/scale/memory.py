@@ -82,8 +82,8 @@ def main() -> None:
     gauge = Gauge(spark, settings.home / "warehouse")
     (plan, written), extracted = gauge.measure(partial(extract_and_report, spark, cluster, settings, "bench"))
     assert not plan.failures, plan.failures
-    records, merged = gauge.measure(partial(merge_all, spark, settings, "bench"))
-    print(json.dumps(asdict(Run(written.messages, records, written.size, extracted, merged))))
+    audit, merged = gauge.measure(partial(merge_all, spark, settings, "bench"))
+    print(json.dumps(asdict(Run(written.messages, audit.records, written.size, extracted, merged))))
 
 
 if __name__ == "__main__":

@@ -26,29 +26,36 @@ def middle(costs: list[Used]) -> Used:
 
 def whole(costs: Costs, stages: tuple[str, ...] = STAGES) -> list[float]:
     """CPU seconds of these stages together, in each round."""
-    return [sum(each) for each in zip(*([used.cpu for used in costs[name]] for name in stages), strict=True)]
+    return [
+        sum(each)
+        for each in zip(
+            *([used.cpu for used in costs[name]] for name in stages if name in costs), strict=True
+        )
+    ]
 
 
 def lake(console: Console, of: Lake, records: int, costs: Costs, plain: Plain) -> None:
-    """Print what each stage of the batch used in a lake, and the build of all its marts."""
-    rounds = len(costs[STAGES[0]])
+    """Print what each stage of the batch used in a lake, and the build of all its marts, where it was made."""
+    stages = [name for name in STAGES if name in costs]
+    rounds = len(costs[stages[0]])
     table = _table(
         f"a batch of {records:,} records into a lake of {of.records:,} records, "
         + (f"medians of {rounds} rounds" if rounds > 1 else "once")
     )
-    of_stages = [middle(costs[name]) for name in STAGES]
-    for name, used in zip(STAGES, of_stages, strict=True):
+    of_stages = [middle(costs[name]) for name in stages]
+    for name, used in zip(stages, of_stages, strict=True):
         _add(table, name, records, used)
     totals = Used(*(sum(getattr(used, each.name) for used in of_stages) for each in fields(Used)))
-    _add(table, "all four", records, replace(totals, memory=max(used.memory for used in of_stages)))
+    _add(table, "all of them", records, replace(totals, memory=max(used.memory for used in of_stages)))
     table.add_section()
     for name in costs:
         if name not in STAGES:
             _add(table, name, records, middle(costs[name]))
     by_pyarrow = Used(plain.cpu, plain.wall, plain.written, 1, 0, plain.memory)
     _add(table, "pyarrow writes the same rows", plain.records, by_pyarrow)
-    table.add_section()
-    _add(table, "marts of the whole lake", of.records, of.refresh)
+    if of.refresh:
+        table.add_section()
+        _add(table, "marts of the whole lake", of.records, of.refresh)
     console.print(table)
 
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:  # the watchdog loads none of them
     from spark_jobs.checks.compared import RawOffsets
     from spark_jobs.lake.offsets import Positions
     from spark_jobs.mart_build.dbt import Build
+    from spark_jobs.trace.audit import Audit
 
 # Prefix of the detail of a check that raised an error.
 COULD_NOT_BE_CHECKED = "could not be checked: "
@@ -44,6 +45,7 @@ class Run:
         serving_error: why the serving file could not be built (marts).
         compared_from: the offsets of events from which on checks `of_new_messages` compare raw and events; None for all
             messages that were stored in the last `integrity_days`.
+        audit: of the merge before the checks; what it has compared is not compared again.
     """
 
     settings: Settings
@@ -54,6 +56,7 @@ class Run:
     branch: str | None = None
     serving_error: str | None = None
     compared_from: Positions | None = None
+    audit: Audit | None = None
 
     @cached_property
     def brokers(self) -> dict[str, ClusterAnswers]:

@@ -18,7 +18,8 @@ from spark_jobs.lake import publish
 from spark_jobs.lake.catalog import head, lake
 from spark_jobs.lake.offsets import Positions, Queue, Range, read_offsets
 from spark_jobs.lake.ranges import rows_in
-from spark_jobs.lake.tables import INGEST_GAPS, RAW, TRACE_MESSAGE_KEY, Table
+from spark_jobs.lake.tables import EVENTS, INGEST_GAPS, RAW, TRACE_MESSAGE_KEY, Table
+from spark_jobs.trace.audit import Audit, Compared, compare
 from spark_jobs.trace.merge import END_OF_EPOCH, pending
 
 QUEUE = TRACE_MESSAGE_KEY[:4]
@@ -45,6 +46,11 @@ class Epoch:
     messages: int = 0
     offsets: int = 0
 
+    def __add__(self, later: Epoch) -> Epoch:
+        """With messages of other offsets, which follow."""
+        messages, offsets = self.messages + later.messages, self.offsets + later.offsets
+        return replace(self, last=later.last, messages=messages, offsets=offsets)
+
 
 @dataclass(frozen=True)
 class RawOffsets:
@@ -60,11 +66,12 @@ class RawOffsets:
 
     @classmethod
     def of(cls, run: Run) -> RawOffsets:
-        """Query it."""
+        """Query it, but for what the audit of the merge has compared."""
         positions, raw = published(run, RAW)
         new = ranges(run, positions, open_end=True)
+        rest, audited = (new, []) if new is None else _without_audited(new, run.audit)
         rows = (
-            messages(raw, run, new)
+            messages(raw, run, rest)
             .groupBy(*QUEUE_EPOCH)
             .agg(
                 F.min("queue_offset").alias("first"),
@@ -78,17 +85,34 @@ class RawOffsets:
             Epoch(queue_of(row), row.epoch, row["first"], row["last"], row.messages, row.offsets)
             for row in rows
         ]
-        return cls(positions, found if new is None else _from_the_start(found, new, run))
+        return cls(positions, found if new is None else _from_the_start([*audited, *found], new, run))
+
+
+def _without_audited(new: list[Range], audit: Audit | None) -> tuple[list[Range], list[Epoch]]:
+    """The ranges from the ends of those that the audit of a merge has compared on, and what it has found."""
+    known = {(each.queue, each.epoch, each.start): each for each in (audit.ranges if audit else ())}
+    compared = {each.range: each for each in (audit.compared if audit else ())}
+    rest, found = [], []
+    for each in new:
+        audited = known.get((each.queue, each.epoch, each.start))
+        rest.append(replace(each, start=audited.end) if audited else each)
+        of = compared.get(audited) if audited else None
+        if of and of.first is not None and of.last is not None:
+            found.append(Epoch(each.queue, each.epoch, of.first, of.last, of.rows, of.messages))
+    return rest, found
 
 
 def _from_the_start(found: list[Epoch], new: list[Range], run: Run) -> list[Epoch]:
     """Epochs that go on where they were compared before start there, also those of which nothing was found."""
-    known = {(each.queue, each.epoch): each for each in found}
+    known: dict[tuple[Queue, int], Epoch] = {}
+    for each in found:
+        key = each.queue, each.epoch
+        known[key] = known[key] + each if key in known else each
     before = run.compared_from or {}
-    for each in new:
-        key, position = (each.queue, each.epoch), before.get(each.queue)
-        if position is not None and position.epoch == each.epoch and not position.unanswered:
-            known[key] = replace(known.get(key, Epoch(*key, each.start, each.start - 1)), first=each.start)
+    for start in new:
+        key, position = (start.queue, start.epoch), before.get(start.queue)
+        if position is not None and position.epoch == start.epoch and not position.unanswered:
+            known[key] = replace(known.get(key, Epoch(*key, start.start, start.start - 1)), first=start.start)
     return list(known.values())
 
 
@@ -118,6 +142,22 @@ def ranges(run: Run, positions: Positions, open_end: bool = False) -> list[Range
         return None
     new = pending(positions, run.compared_from)
     return [replace(each, end=END_OF_EPOCH) for each in new] if open_end else new
+
+
+def records_compared(run: Run) -> tuple[Compared, ...]:
+    """The compared messages of raw and their records in events; those of the audit if events is as the merge left it."""
+    positions, events = published(run, EVENTS)
+    raw = published(run, RAW)[1]
+    merged = ranges(run, positions)
+    if merged is not None:
+        audit = run.audit
+        if audit and audit.head == head(run.settings, EVENTS) and [*audit.ranges] == merged:
+            return audit.compared
+        return compare(raw, events, merged)
+    everything = pending(positions, {})
+    since = first(rows_in(raw, everything), run)
+    # From the first message of raw: older ones may be in events only, whose retention is longer.
+    return compare(recent(raw, run, since), recent(events, run, since), everything)
 
 
 def after(positions: Positions, new: list[Range] | None) -> list[Range] | None:

@@ -12,11 +12,9 @@ from pyspark.sql import functions as F
 from spark_jobs.checks import compared
 from spark_jobs.checks.check import QUEUE_ENTITY, Measured, Run, check
 from spark_jobs.checks.compared import QUEUE, Epoch, literal, queue_of
-from spark_jobs.lake.offsets import Position
-from spark_jobs.lake.ranges import rows_in
-from spark_jobs.lake.tables import EVENTS, INGEST_GAPS, RAW, TRACE_MESSAGE_KEY
-from spark_jobs.trace.merge import chunk, distinct_in_chunk, pending
-from spark_jobs.trace.pieces import with_min_records
+from spark_jobs.lake.offsets import Position, Queue
+from spark_jobs.lake.tables import EVENTS, INGEST_GAPS, RAW
+from spark_jobs.trace.audit import Compared
 
 _integrity = partial(check, kind="integrity", stage="merge", entity=QUEUE_ENTITY, of_new_messages=True)
 _messaging = partial(check, kind="messaging", stage="merge", severity="warning", entity="cluster/topic")
@@ -100,55 +98,14 @@ def raw_is_in_events(run: Run) -> Iterator[Measured]:
 
     Measured per queue: such messages. A message must have at least the `min_records` that the extraction counted.
     """
-    positions, records = compared.published(run, EVENTS)
-    merged = compared.ranges(run, positions)
-    if merged is not None:
-        raw = rows_in(compared.published(run, RAW)[1], merged)
-        of_events = rows_in(records, merged)
-    else:
-        everything = pending(positions, {})
-        raw = rows_in(compared.published(run, RAW)[1], everything)
-        first = compared.first(raw, run)
-        raw = compared.recent(raw, run, first)
-        # From the first message of raw: older ones may be in events only, whose retention is longer.
-        of_events = compared.recent(rows_in(records, everything), run, first)
-    nothing = F.lit(None).cast("int")
-    rows = (
-        with_min_records(raw, TRACE_MESSAGE_KEY)
-        .select(*TRACE_MESSAGE_KEY, F.lit(True).alias("in_raw"), "min_records", nothing.alias("record_index"))
-        .union(of_events.select(*TRACE_MESSAGE_KEY, F.lit(False), nothing, "record_index"))
-    )
-    messages = (
-        rows.groupBy(*TRACE_MESSAGE_KEY, chunk().alias("chunk"))
-        .agg(
-            F.max("in_raw").alias("in_raw"),
-            F.max("min_records").alias("min_records"),
-            F.count("record_index").alias("records"),
-            distinct_in_chunk().alias("positions"),
-        )
-        .groupBy(*TRACE_MESSAGE_KEY)
-        .agg(
-            F.max("in_raw").alias("in_raw"),
-            F.max("min_records").alias("min_records"),
-            F.sum("records").alias("records"),
-            F.coalesce(F.sum("positions"), F.lit(0)).alias("positions"),
-        )
-    )
-    queues = (
-        messages.groupBy(*QUEUE)
-        .agg(
-            F.count_if("in_raw").alias("messages"),
-            F.count_if(F.expr("min_records > positions")).alias("short"),
-            F.count_if(F.expr("in_raw and records > positions")).alias("twice"),
-            F.count_if(~F.col("in_raw")).alias("strange"),
-        )
-        .collect()
-    )
-    for row in sorted(queues, key=queue_of):
-        text = f"{row.messages} messages: {row.short} lack records in events, "
-        text += f"{row.twice} have duplicate records, {row.strange} are only in events"
-        wrong = row.short + row.twice + row.strange
-        yield Measured(str(queue_of(row)), wrong, text, partition=compared.part(run))
+    found: dict[Queue, list[Compared]] = {}
+    for each in compared.records_compared(run):
+        found.setdefault(each.range.queue, []).append(each)
+    for queue, parts in sorted(found.items()):
+        text = f"{sum(each.messages for each in parts)} messages: {sum(each.short for each in parts)} lack records in events, "
+        text += f"{sum(each.twice for each in parts)} have duplicate records, "
+        text += f"{sum(each.strange for each in parts)} are only in events"
+        yield Measured(str(queue), sum(each.wrong for each in parts), text, partition=compared.part(run))
 
 
 @_messaging(RAW.name, "the bodies of {value} message(s) of {topic} could not be read")

@@ -17,19 +17,20 @@ from spark_jobs.lake import publish, tables
 from spark_jobs.lake.offsets import CommittedOffsets, committed, read_offsets
 from spark_jobs.lake.session import session
 from spark_jobs.settings import Settings
+from spark_jobs.trace.audit import Audit
 from spark_jobs.trace.merge import merge, pending
 
 
-def merge_pending(spark: SparkSession, settings: Settings, run_id: str) -> int:
-    """Publish the records of all messages that are in raw and not in events; return their number."""
+def merge_pending(spark: SparkSession, settings: Settings, run_id: str) -> Audit:
+    """Publish the records of all messages that are in raw and not in events."""
     raw = read_offsets(spark, settings, tables.RAW).positions
     events = read_offsets(spark, settings, tables.EVENTS)
     if raw == events.positions:
-        return 0
+        return Audit()
     return merge(spark, pending(raw, events.positions), raw, events, settings.limits, run_id)
 
 
-def merge_all(spark: SparkSession, settings: Settings, run_id: str) -> int:
+def merge_all(spark: SparkSession, settings: Settings, run_id: str) -> Audit:
     """`merge_pending`, retried on a conflict with another writer."""
     return publish.retry_on_conflict()(merge_pending, spark, settings, run_id)
 
@@ -38,17 +39,19 @@ def merge_and_check(spark: SparkSession, settings: Settings, run_id: str) -> Non
     """`merge_all`, then `check`."""
     started = time.monotonic()
     before = committed(settings, tables.EVENTS)
-    records = merge_all(spark, settings, run_id)
-    report.merged(records, time.monotonic() - started)
-    check(spark, settings, before, run_id)
+    audit = merge_all(spark, settings, run_id)
+    report.merged(audit.records, time.monotonic() - started)
+    check(spark, settings, before, audit, run_id)
 
 
-def check(spark: SparkSession, settings: Settings, before: CommittedOffsets | None, run_id: str) -> None:
-    """The checks of raw and events; the integrity checks compare what was merged since `before`."""
+def check(
+    spark: SparkSession, settings: Settings, before: CommittedOffsets | None, audit: Audit, run_id: str
+) -> None:
+    """The checks of raw and events; the integrity checks compare what was merged since `before`, of which there is an audit."""
     checks = of_stage(settings, "merge")
     since = run_checks.compared_from(settings, checks, before.positions if before else None)
     run_checks.evaluate_and_notify(
-        checks, Run(settings, datetime.now(UTC), spark, compared_from=since), run_id
+        checks, Run(settings, datetime.now(UTC), spark, compared_from=since, audit=audit), run_id
     )
 
 

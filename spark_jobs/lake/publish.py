@@ -221,6 +221,11 @@ def on_branch(spark: SparkSession, table: Table, branch_name: str) -> DataFrame:
     return spark.read.format("iceberg").option("branch", branch_name).load(table.full_name)
 
 
+def branch_head(spark: SparkSession, table: Table, branch_name: str) -> int:
+    """The snapshot id of a branch."""
+    return int(load(spark, table.full_name).snapshot(branch_name).snapshotId())
+
+
 def at_snapshot(spark: SparkSession, table: Table, snapshot_id: int | None) -> DataFrame:
     """The rows of a table at a snapshot, or of one without a snapshot; columns that were added since are NULL.
 

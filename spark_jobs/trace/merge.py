@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import date
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from spark_jobs.lake import publish
@@ -23,8 +23,8 @@ from spark_jobs.lake.offsets import (
 from spark_jobs.lake.ranges import MOST_CONDITIONS, covering, rows_in
 from spark_jobs.lake.tables import EVENTS, RAW, RECORD_KEY, TRACE_MESSAGE_KEY
 from spark_jobs.settings import Limits
+from spark_jobs.trace.audit import Audit, Compared, compare
 from spark_jobs.trace.decode import DECODER_VERSION, decode
-from spark_jobs.trace.pieces import with_min_records
 
 # An epoch that has ended is merged to its end.
 END_OF_EPOCH = 2**62
@@ -122,17 +122,18 @@ def merge(
     events: CommittedOffsets,
     limits: Limits,
     run_id: str,
-) -> int:
+) -> Audit:
     """Decode the messages of `ranges` and publish their records with the committed offsets of raw.
 
     Without new messages only the offsets are published, so that the watermark advances; `change_seq` rises only with
-    records. Returns the number of records.
+    records.
 
     Raises:
         publish.PublishConflictError: another merge published first.
         publish.AuditError: the branch does not contain the records of the messages.
     """
-    messages = rows_in(spark.table(RAW.full_name), ranges)
+    stored = spark.table(RAW.full_name)
+    messages = rows_in(stored, ranges)
     parts = parts_of(messages)
     change_seq = events.change_seq + (1 if parts else 0)
     properties = {OFFSETS: to_json(raw), CHANGE_SEQ: str(change_seq), RUN_ID: run_id}
@@ -140,11 +141,12 @@ def merge(
     with publish.write_audit_publish(spark, EVENTS, "merge", events.head) as branch:
         if parts:
             _insert(spark, batch, branch, parts, properties)
-            records = _audit(spark, messages, branch, ranges)
+            compared = _audit(spark, stored, branch, ranges)
         else:
             publish.append(batch, EVENTS, branch, properties)
-            records = 0
-    return records
+            compared = ()
+        head = publish.branch_head(spark, EVENTS, branch)
+    return Audit(head, tuple(ranges), compared)
 
 
 def _insert(
@@ -162,42 +164,15 @@ def _insert(
         publish.merge_into_branch(batch, EVENTS, branch, same_key(parts), insert, properties)
 
 
-def chunk() -> Column:
-    """The number of the 64 record indexes that a record's index is one of, for `distinct_in_chunk`."""
-    return F.expr("record_index div 64")
-
-
-def distinct_in_chunk() -> Column:
-    """Aggregate: the number of distinct record indexes of the rows of one `chunk`.
-
-    It needs one row per message and task, where `count(distinct record_index)` would shuffle a row per record.
-    """
-    return F.bit_count(F.bit_or(F.expr("shiftleft(1L, cast(record_index % 64 as int))")))
-
-
-def _audit(spark: SparkSession, messages: DataFrame, branch: str, ranges: list[Range]) -> int:
-    """Compare the records on the branch with the `min_records` of the messages; return the number of records.
-
-    A glued record (`glued.py`) becomes more rows than pieces, so there may be more rows than pieces but never fewer, and no
-    record key may occur twice.
-    """
-    expected = with_min_records(messages, []).agg(
-        F.coalesce(F.sum("min_records"), F.lit(0)), F.count_if(F.col("min_records") > 0)
-    )
-    written = (
-        rows_in(publish.on_branch(spark, EVENTS, branch), ranges)
-        .groupBy(*TRACE_MESSAGE_KEY, chunk().alias("chunk"))
-        .agg(F.count("*").alias("records"), distinct_in_chunk().alias("indexes"))
-        .groupBy(*TRACE_MESSAGE_KEY)
-        .agg(F.sum("records").alias("records"), F.sum("indexes").alias("indexes"))
-        .agg(*[F.coalesce(F.sum(name), F.lit(0)) for name in ("records", "indexes")], F.count("*"))
-    )
-    least, with_records = expected.collect()[0]
-    records, indexes, seen = written.collect()[0]
-    if records < least or records != indexes or seen != with_records:
+def _audit(spark: SparkSession, raw: DataFrame, branch: str, ranges: list[Range]) -> tuple[Compared, ...]:
+    """Compare the messages of the ranges with their records on the branch."""
+    compared = compare(raw, publish.on_branch(spark, EVENTS, branch), ranges)
+    if wrong := [each for each in compared if each.wrong]:
+        first = wrong[0].range
         raise publish.AuditError(
-            f"{EVENTS.full_name}: {with_records} bodies contain {least} records, but branch {branch} has "
-            f"{records} rows with {indexes} record keys of {seen} messages. Nothing was published; raw is "
-            "unchanged, so the merge can run again"
+            f"{EVENTS.full_name}: of the merged messages, {sum(each.short for each in wrong)} lack records on branch "
+            f"{branch}, {sum(each.twice for each in wrong)} have duplicate records, "
+            f"{sum(each.strange for each in wrong)} are not in raw; the first are of epoch {first.epoch} of {first.queue}. "
+            "Nothing was published; raw is unchanged, so the merge can run again"
         )
-    return records
+    return compared

@@ -5,6 +5,8 @@ r"""Split the bodies of trace messages into pieces, one per record.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
@@ -71,7 +73,7 @@ def min_records() -> Column:
     return F.when(F.col("body_error").isNull(), pieces).otherwise(1)
 
 
-def with_min_records(messages: DataFrame, kept: list[str]) -> DataFrame:
+def with_min_records(messages: DataFrame, kept: Sequence[str]) -> DataFrame:
     """One row per message of raw: the columns `kept`, `min_records` (int).
 
     Bodies are read only of messages that were written before raw had the column; Iceberg reads no file without such messages.

@@ -52,7 +52,7 @@ def test_a_lake_of_each_format_is_opened(
     plan = planned(0, 10)
     plan.positions.update(read_offsets(empty, settings, tables.RAW).positions)
     write(empty, settings, messages(empty, 0, 10), plan, "after the upgrade")
-    assert merge.merge_all(empty, settings, "after the upgrade") == 20
+    assert merge.merge_all(empty, settings, "after the upgrade").records == 20
     definitions = dbt.definitions(settings.limits, settings.home / "dbt")
     inputs = inputs_now(settings, read_offsets(empty, settings, tables.EVENTS), None, definitions)
     # Views of an earlier version are tables now, which every engine reads.

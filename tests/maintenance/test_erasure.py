@@ -153,7 +153,7 @@ def filled(spark, settings):
         {"keys": F.lit(f"AC11 {TEXT}"), "properties": F.create_map(F.lit("KEYS"), F.lit(f"AC11 {TEXT}"))}
     )
     write(spark, settings, rows.union(messages(spark, 3, 6, other)), planned(0, 6), "run")
-    assert merge_all(spark, settings, "run") == 12
+    assert merge_all(spark, settings, "run").records == 12
     return spark
 
 
@@ -217,7 +217,7 @@ def test_later_messages_and_replays_bring_nothing_back(filled, settings):
         messages(filled, 6, 8, record(keys=TEXT) + record(keys="k")), rules_of(settings, "c")
     )
     write(filled, settings, rows, planned(6, 8), "later")
-    assert merge_all(filled, settings, "later") == 2
+    assert merge_all(filled, settings, "later").records == 2
     days = replay_messages(filled, settings, filled.table(tables.RAW.full_name), "replay")
     assert sum(day.changed for day in days) == 0
     assert filled.table(tables.EVENTS.full_name).where(f"contains(keys, '{TEXT}')").isEmpty()
@@ -320,7 +320,7 @@ def test_a_merge_that_read_the_messages_before_is_refused_and_plans_again(filled
     write(filled, settings, messages(filled, first, first + 2, body), planned(first, first + 2), "run")
     meanwhile = once_after(trace_merge._audit, lambda: erased(filled, settings, text=text))
     monkeypatch.setattr(trace_merge, "_audit", meanwhile)
-    assert merge_all(filled, settings, "merge") == 2
+    assert merge_all(filled, settings, "merge").records == 2
     assert filled.table(tables.EVENTS.full_name).where(f"keys = '{text}'").isEmpty()
 
 
@@ -461,7 +461,7 @@ def test_an_erasure_shows_what_it_will_erase_and_asks(filled, settings, at_termi
     first, text = next_offset(filled, settings), "order$42[red]"
     body = record(keys=text, group="ns%mail") + record(keys=text, group="ledger") + record(keys="order2")
     write(filled, settings, messages(filled, first, first + 2, body), planned(first, first + 2), "run")
-    assert merge_all(filled, settings, "merge") == 6
+    assert merge_all(filled, settings, "merge").records == 6
     monkeypatch.setattr(job, "rebuild_marts", lambda *_: True)
     arguments = ("--cluster", "c", f"--key={text}")
     begun, ended = (datetime.fromtimestamp(stored(n) / 1000, UTC) for n in (first, first + 1))

@@ -104,10 +104,10 @@ def test_an_ingestion_goes_on_where_it_was_after_all_else_is_gone(filled, settin
     assert places == sorted(places)
 
     monkeypatch.setattr(offsets, "_rebuilt", lambda *_: pytest.fail("no committed offsets"))
-    assert merge_all(filled, settings, "nothing new") == 0
+    assert merge_all(filled, settings, "nothing new").records == 0
     first = next_offset(filled, settings)
     extracted(filled, settings, first, first + 1)
-    assert merge_all(filled, settings, "new") == 2
+    assert merge_all(filled, settings, "new").records == 2
     assert len(records()) == len(set(records())) == 2 * (first + 1)
 
 

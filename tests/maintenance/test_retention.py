@@ -72,4 +72,4 @@ def test_whole_days_are_dropped_and_the_committed_offsets_stay(lake, settings, c
         capfd.readouterr().err.split()
     )
     write(lake, settings, messages(lake, 20, 22), planned(20, 22), "next")
-    assert merge_all(lake, settings, "next") == 4
+    assert merge_all(lake, settings, "next").records == 4

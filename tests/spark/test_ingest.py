@@ -9,6 +9,7 @@ from unittest import mock
 import pytest
 from pyspark.sql import functions as F
 
+from spark_jobs.checks import compared
 from spark_jobs.checks.check import Run
 from spark_jobs.checks.registry import BY_NAME
 from spark_jobs.erasure.rules import Kind, Rule, digest
@@ -141,12 +142,12 @@ def test_no_branch_is_left(lake, settings):
 
 def test_every_record_is_merged_once(lake, settings):
     write(lake, settings, messages(lake, 0, 20), planned(0, 20), "run")
-    assert merge_all(lake, settings, "run") == 40
+    assert merge_all(lake, settings, "run").records == 40
     assert read_offsets(lake, settings, tables.EVENTS).change_seq == 1
-    assert merge_all(lake, settings, "again") == 0
+    assert merge_all(lake, settings, "again").records == 0
 
     write(lake, settings, messages(lake, 20, 25), planned(20, 25), "run 2")
-    assert merge_all(lake, settings, "run 2") == 10
+    assert merge_all(lake, settings, "run 2").records == 10
     assert places(lake) == [(offset, index) for offset in range(25) for index in range(2)]
     events = read_offsets(lake, settings, tables.EVENTS)
     assert events.change_seq == 2
@@ -161,10 +162,39 @@ def test_a_merge_that_loses_a_record_is_not_published(lake, settings, monkeypatc
     with monkeypatch.context() as patch:
         lost = "queue_offset = 3 and record_index = 1"
         patch.setattr(trace_merge, "rows_of", lambda *given: whole(*given).where(f"not ({lost})"))
-        with pytest.raises(publish.AuditError, match="5 bodies contain 10 records, but .* has 9 rows"):
+        with pytest.raises(
+            publish.AuditError,
+            match="1 lack records on branch .*, 0 have duplicate records, 0 are not in raw",
+        ):
             merge_all(lake, settings, "run")
     assert places(lake) == []
-    assert merge_all(lake, settings, "run") == 10
+    assert merge_all(lake, settings, "run").records == 10
+
+
+def test_checks_do_not_compare_again_what_the_audit_of_the_merge_has_compared(lake, settings, monkeypatch):
+    write(lake, settings, messages(lake, 0, 5), planned(0, 5), "run")
+    merge_all(lake, settings, "run")
+    before = read_offsets(lake, settings, tables.EVENTS).positions
+    write(lake, settings, messages(lake, 5, 12), planned(5, 12), "run 2")
+    audit = merge_all(lake, settings, "run 2")
+    plain = Run(settings, datetime.now(UTC), lake, compared_from=before)
+    audited = replace(plain, audit=audit)
+
+    def measured(run: Run) -> list[tuple[str, float | None, str]]:
+        names = ("offsets_contiguous", "raw_offsets_match_data", "raw_is_in_events")
+        return [(name, each.value, each.detail) for name in names for each in BY_NAME[name].measure(run)]
+
+    expected = measured(plain)
+    assert [value for _, value, _ in expected] == [0, 0, 0]
+    with monkeypatch.context() as patch:
+        patch.setattr(compared, "compare", mock.Mock(side_effect=AssertionError("compared again")))
+        assert measured(audited) == expected
+    # Behind the committed offset there should be no message; events is no longer as the merge left it.
+    messages(lake, 14, 15).writeTo(tables.RAW.full_name).append()
+    lake.sql(f"delete from {tables.EVENTS.full_name} where queue_offset = 7 and record_index = 1")
+    expected = measured(replace(plain))
+    assert [value for _, value, _ in expected] == [2, 3, 1]
+    assert measured(replace(audited)) == expected
 
 
 def test_a_snapshot_of_before_a_column_is_read_checked_and_erased_from(lake, settings):
@@ -177,7 +207,7 @@ def test_a_snapshot_of_before_a_column_is_read_checked_and_erased_from(lake, set
     assert {row.min_records for row in publish.at_snapshot(lake, tables.RAW, head).collect()} == {None}
     rule = Rule("c", Kind.KEY, "salt", digest("salt", "k"))
     assert erase_from_raw(lake, settings, rule, "k", "run", dry_run=True) == Erased(3, 6)
-    assert merge_all(lake, settings, "run") == 6
+    assert merge_all(lake, settings, "run").records == 6
     (found,) = BY_NAME["raw_is_in_events"].measure(Run(settings, datetime.now(UTC), lake, compared_from={}))
     assert found.value == 0
 
@@ -190,7 +220,7 @@ def test_positions_move_on_without_messages(lake, settings):
     idle.positions[QUEUE] = replace(idle.positions[QUEUE], complete_to=stored(9))
     write(lake, settings, lake.createDataFrame([], tables.RAW.schema), idle, "idle")
     assert read_offsets(lake, settings, tables.RAW).positions == idle.positions
-    assert merge_all(lake, settings, "idle") == 0
+    assert merge_all(lake, settings, "idle").records == 0
     assert read_offsets(lake, settings, tables.EVENTS).positions == idle.positions
     assert read_offsets(lake, settings, tables.EVENTS).change_seq == 1
 
@@ -228,7 +258,7 @@ def test_a_reset_queue_starts_a_new_epoch_and_both_are_merged(lake, settings):
     again = Plan(stored(9), [], {}, {QUEUE: Position(2, 1, stored(1), 9, 7, complete_to=stored(1))})
     again.steps.append(Step(Range(QUEUE, 1, 0, 2), again.positions[QUEUE], lag=0))
     write(lake, settings, messages(lake, 0, 2).withColumn("epoch", F.lit(1)), again, "again")
-    assert merge_all(lake, settings, "run") == 14
+    assert merge_all(lake, settings, "run").records == 14
     found = lake.table("lake.events.trace_records").groupBy("epoch").count().collect()
     assert {row.epoch: row["count"] for row in found} == {0: 10, 1: 4}
 
@@ -245,7 +275,7 @@ def test_queues_of_a_removed_broker_are_retired_and_hold_no_watermark(lake, sett
         retire(lake, settings, "c/no/such")
     assert retire(lake, settings, str(gone[0])) == [str(gone[0])]
     assert retire(lake, settings, f"{QUEUE.cluster}/{QUEUE.trace_topic}/broker-b") == [str(gone[1])]
-    assert merge_all(lake, settings, "run") == 10
+    assert merge_all(lake, settings, "run").records == 10
     for table in (tables.RAW, tables.EVENTS):
         positions = read_offsets(lake, settings, table).positions
         assert watermarks(positions) == {QUEUE.cluster: positions[QUEUE].complete_to}
@@ -269,6 +299,6 @@ def test_a_message_without_a_store_time_is_one_invalid_record(lake, settings):
         }
     )
     write(lake, settings, broken, plan, "run")
-    assert merge_all(lake, settings, "run") == 1
+    assert merge_all(lake, settings, "run").records == 1
     (record,) = lake.table("lake.events.trace_records").collect()
     assert (record.record_type, record.invalid_reason) == ("Invalid", "body_error:malformed: …")

@@ -77,7 +77,7 @@ def test_a_merge_of_many_queues_that_runs_twice_doubles_nothing(lake, settings):
     """The second merge knows nothing of the first: the MERGE's condition alone must hold."""
     write(lake, settings, *many_queues(lake), "run")
     assert len(parts_of(lake.table(tables.RAW.full_name))) > 2 * MOST_CONDITIONS
-    assert merge_all(lake, settings, "run") == 4 * MANY
+    assert merge_all(lake, settings, "run").records == 4 * MANY
     positions = read_offsets(lake, settings, tables.RAW).positions
     knows_nothing = replace(read_offsets(lake, settings, tables.EVENTS), positions={})
     merge(lake, pending(positions, {}), positions, knows_nothing, settings.limits, "again")

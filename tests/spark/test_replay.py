@@ -47,7 +47,7 @@ def torn(lake, settings, monkeypatch):
         older.setattr("spark_jobs.trace.merge.DECODER_VERSION", "old")
         found = messages(lake, 0, PLAIN).union(messages(lake, PLAIN, PLAIN + TORN, GLUED))
         write(lake, settings, found, planned(0, PLAIN + TORN), "run")
-        assert merge_all(lake, settings, "run") == 2 * PLAIN + 2 * TORN
+        assert merge_all(lake, settings, "run").records == 2 * PLAIN + 2 * TORN
     return lake
 
 
@@ -97,7 +97,7 @@ def test_what_was_invalid_becomes_valid_and_all_else_stays(torn, settings):
 
     after = read_offsets(torn, settings, tables.EVENTS)
     assert (after.positions, after.change_seq) == (before.positions, before.change_seq + 1)
-    assert merge_all(torn, settings, "again") == 0
+    assert merge_all(torn, settings, "again").records == 0
     commits_before = commits(torn)
     assert [day.changed for day in replayed(torn, settings)] == [0, 0]
     assert commits(torn) == commits_before
@@ -147,7 +147,7 @@ def test_messages_that_are_not_merged_yet_are_left_to_the_merge(torn, settings):
     end = PLAIN + TORN
     write(torn, settings, messages(torn, end, end + 3, GLUED), planned(end, end + 3), "run 2")
     assert sum(day.messages for day in replayed(torn, settings, end=end + 3)) == end
-    assert merge_all(torn, settings, "run 2") == 9
+    assert merge_all(torn, settings, "run 2").records == 9
     assert torn.table(tables.EVENTS.full_name).count() == 2 * PLAIN + 3 * (TORN + 3)
 
 
