@@ -41,9 +41,11 @@ applications.
 **New messages.** The `integrity` checks of `merge` compare raw with events. After a merge they cover the messages that it merged;
 before a publication of the marts, those since the last publication; once a day, all that were stored in the last
 `integrity_days`. All recent messages are covered, too, while one of these checks has an open alert, and before a publication if
-rows of events were replaced or deleted since the last one. Only an evaluation of all recent messages resolves an alert. After a
-merge, `offsets_contiguous`, `raw_offsets_match_data` and `raw_is_in_events` take over what the audit of that merge has found:
-both compare the same messages in the same way. `raw_is_in_events` compares again if events is not as the merge left it.
+rows of events were replaced or deleted since the last one. Only an evaluation of all recent messages resolves an alert.
+
+The audit of a merge compares the same messages as the checks after it. `offsets_contiguous`, `raw_offsets_match_data` and
+`raw_is_in_events` use its result for the messages that it merged. They query them again if messages of raw were changed or
+deleted since, and the last one also if events is not as the merge left it.
 
 **Settings** (section `checks`):
 

@@ -105,7 +105,9 @@ def _lakes(
         lakes = build_lakes(spark, settings, traffic, millions, gauge, _console, with_marts)
         batches = Batches(spark, settings, cluster, traffic.batch, gauge, with_marts)
         batches.run(lakes[0], with_plain=True)  # warm; its records have the change_seq after that of the lake
-        _console.print(f"the batch has {batches.records:,} records; it was read, merged and built once")
+        _console.print(
+            f"the batch has {batches.records:,} records; it was processed once, and the code is warm"
+        )
         environment = os.environ | {"TRACE_HOME": str(settings.home)}
         same_rows = plain.measured(environment, 2, folder / "same.parquet")
         kinds = stored(lake(settings), lakes[-1].state)

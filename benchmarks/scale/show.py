@@ -46,7 +46,12 @@ def lake(console: Console, of: Lake, records: int, costs: Costs, plain: Plain) -
     for name, used in zip(stages, of_stages, strict=True):
         _add(table, name, records, used)
     totals = Used(*(sum(getattr(used, each.name) for used in of_stages) for each in fields(Used)))
-    _add(table, "all of them", records, replace(totals, memory=max(used.memory for used in of_stages)))
+    _add(
+        table,
+        "all four" if len(stages) == len(STAGES) else "all of them",
+        records,
+        replace(totals, memory=max(used.memory for used in of_stages)),
+    )
     table.add_section()
     for name in costs:
         if name not in STAGES:

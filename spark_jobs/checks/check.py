@@ -45,7 +45,7 @@ class Run:
         serving_error: why the serving file could not be built (marts).
         compared_from: the offsets of events from which on checks `of_new_messages` compare raw and events; None for all
             messages that were stored in the last `integrity_days`.
-        audit: of the merge before the checks; what it has compared is not compared again.
+        audit: of the merge before the checks; with `compared_from`, what it has compared is not compared again.
     """
 
     settings: Settings

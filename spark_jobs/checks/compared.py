@@ -1,8 +1,8 @@
 """Which messages of raw and events the integrity checks compare: new ones, or all that were stored in the last days.
 
 After a merge, and before a publication of the marts, they compare the messages from `Run.compared_from` on: their cost follows
-what is new. Once a day, and while one of these checks has an open alert, they compare all messages that were stored in the last
-`checks.integrity_days`.
+what is new. After a merge they use what its audit has found. Once a day, and while one of these checks has an open alert, they
+compare all messages that were stored in the last `checks.integrity_days`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 
 from spark_jobs.checks.check import Run
 from spark_jobs.lake import publish
-from spark_jobs.lake.catalog import head, lake
+from spark_jobs.lake.catalog import head, lake, rewrites_since
 from spark_jobs.lake.offsets import Positions, Queue, Range, read_offsets
 from spark_jobs.lake.ranges import rows_in
 from spark_jobs.lake.tables import EVENTS, INGEST_GAPS, RAW, TRACE_MESSAGE_KEY, Table
@@ -46,15 +46,10 @@ class Epoch:
     messages: int = 0
     offsets: int = 0
 
-    def __add__(self, later: Epoch) -> Epoch:
-        """With messages of other offsets, which follow."""
-        messages, offsets = self.messages + later.messages, self.offsets + later.offsets
-        return replace(self, last=later.last, messages=messages, offsets=offsets)
-
 
 @dataclass(frozen=True)
 class RawOffsets:
-    """What two checks compare: one query of raw.
+    """What two checks compare: one query of raw, without the messages that the audit of a merge has compared.
 
     Attributes:
         positions: the committed offsets.
@@ -66,10 +61,10 @@ class RawOffsets:
 
     @classmethod
     def of(cls, run: Run) -> RawOffsets:
-        """Query it, but for what the audit of the merge has compared."""
+        """Query it."""
         positions, raw = published(run, RAW)
         new = ranges(run, positions, open_end=True)
-        rest, audited = (new, []) if new is None else _without_audited(new, run.audit)
+        rest, audited = (new, []) if new is None else _not_audited(new, _audit(run))
         rows = (
             messages(raw, run, rest)
             .groupBy(*QUEUE_EPOCH)
@@ -88,18 +83,33 @@ class RawOffsets:
         return cls(positions, found if new is None else _from_the_start([*audited, *found], new, run))
 
 
-def _without_audited(new: list[Range], audit: Audit | None) -> tuple[list[Range], list[Epoch]]:
-    """The ranges from the ends of those that the audit of a merge has compared on, and what it has found."""
-    known = {(each.queue, each.epoch, each.start): each for each in (audit.ranges if audit else ())}
-    compared = {each.range: each for each in (audit.compared if audit else ())}
+def _audit(run: Run) -> Audit | None:
+    """That of the merge before the checks, unless messages of raw were changed or deleted since."""
+    audit = run.audit
+    if audit is None or audit.raw_head is None or rewrites_since(run.settings, RAW, audit.raw_head):
+        return None
+    return audit
+
+
+def _not_audited(new: list[Range], audit: Audit | None) -> tuple[list[Range], list[Epoch]]:
+    """What is left to query of the ranges behind the offsets that the audit has compared; and the epochs that it found."""
+    if audit is None:
+        return new, []
+    done = {(each.queue, each.epoch, each.start): each for each in audit.ranges}
+    compared = {each.range: each for each in audit.compared}
     rest, found = [], []
     for each in new:
-        audited = known.get((each.queue, each.epoch, each.start))
+        audited = done.get((each.queue, each.epoch, each.start))
         rest.append(replace(each, start=audited.end) if audited else each)
-        of = compared.get(audited) if audited else None
-        if of and of.first is not None and of.last is not None:
-            found.append(Epoch(each.queue, each.epoch, of.first, of.last, of.rows, of.messages))
+        had = compared.get(audited) if audited else None
+        if had and had.first is not None and had.last is not None:
+            found.append(Epoch(each.queue, each.epoch, had.first, had.last, had.rows, had.messages))
     return rest, found
+
+
+def _joined(earlier: Epoch, later: Epoch) -> Epoch:
+    messages, offsets = earlier.messages + later.messages, earlier.offsets + later.offsets
+    return replace(earlier, last=later.last, messages=messages, offsets=offsets)
 
 
 def _from_the_start(found: list[Epoch], new: list[Range], run: Run) -> list[Epoch]:
@@ -107,7 +117,7 @@ def _from_the_start(found: list[Epoch], new: list[Range], run: Run) -> list[Epoc
     known: dict[tuple[Queue, int], Epoch] = {}
     for each in found:
         key = each.queue, each.epoch
-        known[key] = known[key] + each if key in known else each
+        known[key] = _joined(known[key], each) if key in known else each
     before = run.compared_from or {}
     for start in new:
         key, position = (start.queue, start.epoch), before.get(start.queue)
@@ -147,14 +157,13 @@ def ranges(run: Run, positions: Positions, open_end: bool = False) -> list[Range
 def records_compared(run: Run) -> tuple[Compared, ...]:
     """The compared messages of raw and their records in events; those of the audit if events is as the merge left it."""
     positions, events = published(run, EVENTS)
-    raw = published(run, RAW)[1]
     merged = ranges(run, positions)
     if merged is not None:
-        audit = run.audit
+        audit = _audit(run)
         if audit and audit.head == head(run.settings, EVENTS) and [*audit.ranges] == merged:
             return audit.compared
-        return compare(raw, events, merged)
-    everything = pending(positions, {})
+        return compare(published(run, RAW)[1], events, merged)
+    raw, everything = published(run, RAW)[1], pending(positions, {})
     since = first(rows_in(raw, everything), run)
     # From the first message of raw: older ones may be in events only, whose retention is longer.
     return compare(recent(raw, run, since), recent(events, run, since), everything)

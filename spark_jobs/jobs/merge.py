@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from pyspark.sql import SparkSession
@@ -23,11 +24,13 @@ from spark_jobs.trace.merge import merge, pending
 
 def merge_pending(spark: SparkSession, settings: Settings, run_id: str) -> Audit:
     """Publish the records of all messages that are in raw and not in events."""
-    raw = read_offsets(spark, settings, tables.RAW).positions
+    raw = read_offsets(spark, settings, tables.RAW)
     events = read_offsets(spark, settings, tables.EVENTS)
-    if raw == events.positions:
+    if raw.positions == events.positions:
         return Audit()
-    return merge(spark, pending(raw, events.positions), raw, events, settings.limits, run_id)
+    ranges = pending(raw.positions, events.positions)
+    audit = merge(spark, ranges, raw.positions, events, settings.limits, run_id)
+    return replace(audit, raw_head=raw.head)
 
 
 def merge_all(spark: SparkSession, settings: Settings, run_id: str) -> Audit:
@@ -47,7 +50,15 @@ def merge_and_check(spark: SparkSession, settings: Settings, run_id: str) -> Non
 def check(
     spark: SparkSession, settings: Settings, before: CommittedOffsets | None, audit: Audit, run_id: str
 ) -> None:
-    """The checks of raw and events; the integrity checks compare what was merged since `before`, of which there is an audit."""
+    """The checks of raw and events; the integrity checks compare what was merged since `before`.
+
+    Args:
+        spark: the session.
+        settings: the lake and the limits.
+        before: the offsets before the merge.
+        audit: of the merge.
+        run_id: of the run.
+    """
     checks = of_stage(settings, "merge")
     since = run_checks.compared_from(settings, checks, before.positions if before else None)
     run_checks.evaluate_and_notify(

@@ -11,7 +11,7 @@ from spark_jobs.lake.offsets import Range
 from spark_jobs.lake.ranges import RANGE, numbered_rows_in
 from spark_jobs.trace.pieces import with_min_records
 
-# One row per message: the range that it is in, and its offset.
+# The key of a message within the ranges.
 _MESSAGE = (RANGE, "queue_offset")
 
 
@@ -28,8 +28,8 @@ class Compared:
         records: number of rows in events.
         short: messages with fewer records than `min_records`, which the extraction counted. A glued record
             (`glued.py`) becomes more rows than pieces, so there may be more.
-        twice: messages of which a record is stored twice.
-        strange: messages of events that raw does not have.
+        twice: messages of raw of which a record is stored twice.
+        strange: messages with records, which raw does not have, or has with a body without records.
     """
 
     range: Range
@@ -49,17 +49,19 @@ class Compared:
 
 @dataclass(frozen=True)
 class Audit:
-    """What a merge published and had compared.
+    """The result of a merge: what it published, and what its audit found.
 
     Attributes:
-        head: the snapshot of events with the records; None if nothing was merged.
-        ranges: the offsets that were merged.
+        head: the snapshot of events that it published; None if nothing was.
+        ranges: the offsets that were compared; none for a merge without messages.
         compared: those of them with messages or records.
+        raw_head: the snapshot of raw that it was planned from, if that is known.
     """
 
     head: int | None = None
     ranges: tuple[Range, ...] = ()
     compared: tuple[Compared, ...] = ()
+    raw_head: int | None = None
 
     @property
     def records(self) -> int:
@@ -82,9 +84,9 @@ def compare(raw: DataFrame, events: DataFrame, ranges: list[Range]) -> tuple[Com
     records = (
         numbered_rows_in(events, ranges)
         .groupBy(*_MESSAGE, _chunk().alias("chunk"))
-        .agg(F.count("*").alias("records"), _distinct_in_chunk().alias("distinct"))
+        .agg(F.count("*").alias("records"), _distinct_in_chunk().alias("positions"))
         .groupBy(*_MESSAGE)
-        .agg(F.sum("records").alias("records"), F.sum("distinct").alias("distinct"))
+        .agg(F.sum("records").alias("records"), F.sum("positions").alias("positions"))
     )
     in_raw = F.col("rows").isNotNull()
     found = (
@@ -96,16 +98,13 @@ def compare(raw: DataFrame, events: DataFrame, ranges: list[Range]) -> tuple[Com
             F.coalesce(F.sum("rows"), F.lit(0)).alias("rows"),
             F.count("rows").alias("messages"),
             F.coalesce(F.sum("records"), F.lit(0)).alias("records"),
-            F.count_if(F.expr("min_records > coalesce(distinct, 0)")).alias("short"),
-            F.count_if(in_raw & F.expr("records > distinct")).alias("twice"),
-            F.count_if(~in_raw).alias("strange"),
+            F.count_if(F.expr("min_records > coalesce(positions, 0)")).alias("short"),
+            F.count_if(in_raw & F.expr("records > positions")).alias("twice"),
+            F.count_if(~in_raw | F.expr("min_records = 0 and records > 0")).alias("strange"),
         )
         .collect()
     )
-    numbered = {
-        row[RANGE]: {name: value for name, value in row.asDict().items() if name != RANGE} for row in found
-    }
-    return tuple(Compared(ranges[number], **values) for number, values in sorted(numbered.items()))
+    return tuple(Compared(ranges[number], *values) for number, *values in sorted(found))
 
 
 def _chunk() -> Column:

@@ -146,7 +146,7 @@ def merge(
             publish.append(batch, EVENTS, branch, properties)
             compared = ()
         head = publish.branch_head(spark, EVENTS, branch)
-    return Audit(head, tuple(ranges), compared)
+    return Audit(head, tuple(ranges) if parts else (), compared)
 
 
 def _insert(
@@ -170,9 +170,9 @@ def _audit(spark: SparkSession, raw: DataFrame, branch: str, ranges: list[Range]
     if wrong := [each for each in compared if each.wrong]:
         first = wrong[0].range
         raise publish.AuditError(
-            f"{EVENTS.full_name}: of the merged messages, {sum(each.short for each in wrong)} lack records on branch "
-            f"{branch}, {sum(each.twice for each in wrong)} have duplicate records, "
-            f"{sum(each.strange for each in wrong)} are not in raw; the first are of epoch {first.epoch} of {first.queue}. "
+            f"{EVENTS.full_name}: branch {branch} has {sum(each.short for each in wrong)} message(s) without all their "
+            f"records, {sum(each.twice for each in wrong)} with duplicate records, {sum(each.strange for each in wrong)} "
+            f"with records that raw does not have; the first in epoch {first.epoch} of {first.queue}. "
             "Nothing was published; raw is unchanged, so the merge can run again"
         )
     return compared

@@ -46,7 +46,13 @@ def test_a_killed_back_up_is_none_and_the_next_is_whole(original, tmp_path, mome
         "all files": lambda: in_files(root) >= complete,
         "state": lambda: any(root.glob("*/home")),
     }[moment]
-    kill_when(reached, "backup", original.home, "--to", root)
+    # Copying it takes long enough for the signal to arrive before the end.
+    large = original.home / "large"
+    large.write_bytes(bytes(1 << 28))
+    try:
+        kill_when(reached, "backup", original.home, "--to", root)
+    finally:
+        large.unlink()
     assert folder.folders_of(root) == []
     refused = job("restore", tmp_path / "home", "--from", root)
     assert "has no complete backup" in refused.stderr

@@ -23,6 +23,7 @@ from spark_jobs.jobs.retire_queue import retire
 from spark_jobs.lake import publish, tables
 from spark_jobs.lake.offsets import OFFSETS, Position, Range, from_json, read_offsets, to_json, watermarks
 from spark_jobs.trace import merge as trace_merge
+from spark_jobs.trace.audit import compare
 from spark_jobs.trace.merge import merge, pending
 from tests.spark.stored import QUEUE, messages, planned, stored, write
 
@@ -164,7 +165,7 @@ def test_a_merge_that_loses_a_record_is_not_published(lake, settings, monkeypatc
         patch.setattr(trace_merge, "rows_of", lambda *given: whole(*given).where(f"not ({lost})"))
         with pytest.raises(
             publish.AuditError,
-            match="1 lack records on branch .*, 0 have duplicate records, 0 are not in raw",
+            match=r"1 message\(s\) without all their records, 0 with duplicate",
         ):
             merge_all(lake, settings, "run")
     assert places(lake) == []
@@ -192,9 +193,34 @@ def test_checks_do_not_compare_again_what_the_audit_of_the_merge_has_compared(la
     # Behind the committed offset there should be no message; events is no longer as the merge left it.
     messages(lake, 14, 15).writeTo(tables.RAW.full_name).append()
     lake.sql(f"delete from {tables.EVENTS.full_name} where queue_offset = 7 and record_index = 1")
-    expected = measured(replace(plain))
+    expected = measured(plain)
     assert [value for _, value, _ in expected] == [2, 3, 1]
-    assert measured(replace(audited)) == expected
+    assert measured(audited) == expected
+    lake.sql(f"delete from {tables.RAW.full_name} where queue_offset = 9")
+    expected = measured(plain)
+    assert [value for _, value, _ in expected] == [3, 3, 2]
+    assert measured(audited) == expected
+
+
+def test_records_without_a_message_are_found_where_nothing_was_merged(lake, settings):
+    write(lake, settings, messages(lake, 0, 5), planned(0, 5), "run")
+    merge_all(lake, settings, "run")
+    before = read_offsets(lake, settings, tables.EVENTS).positions
+    stray = lake.table(tables.EVENTS.full_name).where("queue_offset = 4")
+    stray.withColumn("queue_offset", F.lit(6).cast("bigint")).writeTo(tables.EVENTS.full_name).append()
+    write(lake, settings, messages(lake, 5, 5), planned(5, 8), "gap")
+    run = Run(settings, datetime.now(UTC), lake, compared_from=before, audit=merge_all(lake, settings, "gap"))
+    (found,) = BY_NAME["raw_is_in_events"].measure(run)
+    assert (found.value, found.detail.endswith("1 are only in events")) == (1, True)
+
+
+def test_a_body_without_records_has_none_in_events(lake, settings):
+    write(lake, settings, messages(lake, 0, 3), planned(0, 3), "run")
+    merge_all(lake, settings, "run")
+    raw, events = (lake.table(each.full_name) for each in (tables.RAW, tables.EVENTS))
+    empty = raw.withColumn("min_records", F.lit(0))
+    (found,) = compare(empty, events.where("queue_offset = 1"), [Range(QUEUE, 0, 0, 3)])
+    assert (found.messages, found.records, found.short, found.strange) == (3, 2, 0, 1)
 
 
 def test_a_snapshot_of_before_a_column_is_read_checked_and_erased_from(lake, settings):

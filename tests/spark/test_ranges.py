@@ -14,7 +14,7 @@ from spark_jobs.ingest.step import Step
 from spark_jobs.jobs.merge import merge_all
 from spark_jobs.lake import tables
 from spark_jobs.lake.offsets import Position, Queue, Range, read_offsets
-from spark_jobs.lake.ranges import MOST_CONDITIONS, rows_in
+from spark_jobs.lake.ranges import MOST_CONDITIONS, numbered_rows_in, rows_in
 from spark_jobs.trace.merge import merge, parts_of, pending
 from tests.spark.stored import QUEUE, messages, stored, write
 
@@ -44,6 +44,18 @@ def test_rows_are_in_one_of_the_ranges(rows, count):
         for offset in range(each.start, min(each.end, 12))
     }
     found = rows_in(rows, ranges).collect()
+    assert sorted(found) == sorted(expected)
+
+
+@pytest.mark.parametrize("count", [0, 1, MOST_CONDITIONS, MOST_CONDITIONS + 1, 60])
+def test_rows_have_the_number_of_their_range(rows, count):
+    ranges = [Range(queue, epoch, 2, 5) for queue in QUEUES for epoch in (0, 1)][:count]
+    found = numbered_rows_in(rows, ranges).collect()
+    expected = [
+        (*astuple(each.queue), each.epoch, offset, number)
+        for number, each in enumerate(ranges)
+        for offset in range(2, 5)
+    ]
     assert sorted(found) == sorted(expected)
 
 
