@@ -65,22 +65,24 @@ class RawOffsets:
         positions, raw = published(run, RAW)
         new = ranges(run, positions, open_end=True)
         rest, audited = (new, []) if new is None else _not_audited(new, _audit(run))
-        rows = (
-            messages(raw, run, rest)
-            .groupBy(*QUEUE_EPOCH)
-            .agg(
-                F.min("queue_offset").alias("first"),
-                F.max("queue_offset").alias("last"),
-                F.count("*").alias("messages"),
-                F.countDistinct("queue_offset").alias("offsets"),
-            )
-            .collect()
-        )
-        found = [
-            Epoch(queue_of(row), row.epoch, row["first"], row["last"], row.messages, row.offsets)
-            for row in rows
-        ]
+        rows = messages(raw, run, rest)
+        # As a rule there is nothing behind the audited offsets, and to look for one row is cheaper than to group none.
+        found = [] if audited and rows.isEmpty() else _epochs(rows)
         return cls(positions, found if new is None else _from_the_start([*audited, *found], new, run))
+
+
+def _epochs(rows: DataFrame) -> list[Epoch]:
+    """Query the epochs of rows of raw."""
+    found = rows.groupBy(*QUEUE_EPOCH).agg(
+        F.min("queue_offset").alias("first"),
+        F.max("queue_offset").alias("last"),
+        F.count("*").alias("messages"),
+        F.countDistinct("queue_offset").alias("offsets"),
+    )
+    return [
+        Epoch(queue_of(row), row.epoch, row["first"], row["last"], row.messages, row.offsets)
+        for row in found.collect()
+    ]
 
 
 def _audit(run: Run) -> Audit | None:
