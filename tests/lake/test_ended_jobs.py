@@ -89,7 +89,10 @@ class Home:
 
 
 def left_of(leader: int) -> list[str]:
-    """The processes of the session that have not ended, except Python's own helpers, which end with it."""
+    """The processes of the session that have not ended, except Python's own helpers, which end with it.
+
+    `ps` shows a process that has released its memory, and so is about to end, in brackets.
+    """
     rows = subprocess.run(
         ["ps", "-eo", "sid=,stat=,args="], capture_output=True, text=True, check=True
     ).stdout
@@ -97,7 +100,10 @@ def left_of(leader: int) -> list[str]:
     return [
         part[2]
         for part in parts
-        if part[0] == str(leader) and not part[1].startswith("Z") and "multiprocessing" not in part[2]
+        if part[0] == str(leader)
+        and not part[1].startswith("Z")
+        and not part[2].startswith("[")
+        and "multiprocessing" not in part[2]
     ]
 
 
