@@ -9,6 +9,7 @@ import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 from typing import Any, Self
 
@@ -16,6 +17,7 @@ import httpx
 
 from deploy import child_process
 from deploy.airflow_components import Airflow, Heartbeats, password_of
+from deploy.dashboards.service import Superset
 from deploy.installation_alerts import InstallationAlerts
 from deploy.supervisor import Component, Supervisor, Timeouts
 from spark_jobs.checks.check import Measured
@@ -65,6 +67,7 @@ class Service:
     ):
         self._url, self._environment, self._lock, self._write_state = url, environment, lock, write_state
         self._logs = settings.home / "airflow" / "components"
+        self._rotated = (self._logs, Superset(settings).home)
         self._heartbeats = Heartbeats(Airflow(url, timeout=5))
         self._health = health
         self._answered: dict[str, bool | None] = {}
@@ -184,7 +187,7 @@ class Service:
         if now < self._next_rotation:
             return
         self._next_rotation = now + ROTATE_SECONDS
-        for file in self._logs.glob("*.log"):
+        for file in chain.from_iterable(folder.glob("*.log") for folder in self._rotated):
             try:
                 rotate(file)
             except OSError as error:

@@ -104,14 +104,18 @@ def test_each_start_of_a_component_appends_to_its_log(tmp_path, monkeypatch):
     logs = tmp_path / "airflow" / "components"
     logs.mkdir(parents=True)
     (logs / "scheduler.log").write_text("of the start before\n")
-    (logs / "up.log").write_text("x" * 1000)
+    superset = tmp_path / "superset"
+    superset.mkdir()
+    for file in (logs / "up.log", superset / "superset.log"):
+        file.write_text("x" * 1000)
     command = ("sh", "-c", "echo started; sleep 600")
     with supervised(tmp_path, Component("scheduler", command), {}) as it:
         it._step(time.monotonic())
         wait_for(logs / "scheduler.log", "started")
     assert (logs / "scheduler.log").read_text() == "of the start before\nstarted\n"
-    assert (logs / "up.log.1").read_text() == "x" * 1000
-    assert (logs / "up.log").read_text() == ""
+    for file in (logs / "up.log", superset / "superset.log"):
+        assert file.with_name(f"{file.name}.1").read_text() == "x" * 1000
+        assert file.read_text() == ""
 
 
 def test_components_that_all_answer_are_asked_less_often(tmp_path, monkeypatch):
