@@ -280,7 +280,7 @@ class Checks(Section):
     group_silent_minutes: float = Field(
         default=60,
         gt=0,
-        description="a group has attempted nothing for so long although its topics had messages",
+        description="a group has attempted nothing for so long since a message was sent to it",
     )
     orphan_rate: float = Field(
         default=0.01, description="share of the judged messages that are orphans without proof"
