@@ -46,8 +46,7 @@ from tests.up.dag_files import FRAGILE, SLOW, WAITING
 
 RUN_SECONDS = 1200
 NEVER = "0 0 29 2 *"  # but once, when the DAG is unpaused
-# Of the watchdog, each run of which takes 5 s of CPU time; Alertmanager keeps an alert for three.
-INTERVAL = 60
+INTERVAL = 40  # of the watchdog; Alertmanager keeps an alert for three
 
 
 @pytest.fixture(scope="module")

@@ -19,7 +19,7 @@ from tests.faults.jobs.killing import MESSAGES, REPEATS, TABLES, killed
 from tests.faults.jobs.world import World
 from tests.soak import IS_SOAK
 
-FILES = 200 if IS_SOAK else 60
+FILES = 200
 EXPIRED = TABLES if IS_SOAK else {"merge": EVENTS}
 
 

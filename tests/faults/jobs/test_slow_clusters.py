@@ -16,11 +16,10 @@ from spark_jobs.ingest import raw
 from spark_jobs.jobs import ingest
 from spark_jobs.lake.tables import EVENTS, RAW
 from tests.faults.jobs.world import CLUSTER, Difference, World
-from tests.soak import IS_SOAK
 
 OTHER = "other"
 IN_PIECES = 200
-BACKLOG = 5_000 if IS_SOAK else 2_500
+BACKLOG = 5_000
 
 
 @contextmanager
