@@ -9,7 +9,6 @@ import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from itertools import chain
 from pathlib import Path
 from typing import Any, Self
 
@@ -187,7 +186,7 @@ class Service:
         if now < self._next_rotation:
             return
         self._next_rotation = now + ROTATE_SECONDS
-        for file in chain.from_iterable(folder.glob("*.log") for folder in self._rotated):
+        for file in [file for folder in self._rotated for file in folder.glob("*.log")]:
             try:
                 rotate(file)
             except OSError as error:

@@ -19,7 +19,7 @@ from spark_jobs.lake.catalog import lake
 from spark_jobs.settings import Settings
 
 MB = 1024**2
-ROTATED = "rotated logs, MB"  # of components and dbt
+ROTATED = "rotated logs, MB"  # of components, Superset and dbt
 METADATA_FILES, MANIFESTS = "metadata.json files of a table, at most", "manifests"
 
 
