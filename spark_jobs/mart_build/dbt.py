@@ -127,7 +127,8 @@ def _options(
 ) -> tuple[list[str], list[str]]:
     """The options of dbt, before and after the command."""
     return (
-        ["--quiet", "--log-path", str(state / "logs"), "--log-level-file", "info"],
+        # Nothing reads manifest.json and run_results.json, which are megabytes.
+        ["--quiet", "--no-write-json", "--log-path", str(state / "logs"), "--log-level-file", "info"],
         [
             *("--project-dir", str(project), "--profiles-dir", str(project)),
             *("--target-path", str(state / "target")),

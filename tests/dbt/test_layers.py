@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import json
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -33,10 +32,9 @@ Manifest = dict[str, Any]
 
 @pytest.fixture(scope="module")
 def manifest(tmp_path_factory) -> Manifest:
-    state = tmp_path_factory.mktemp("parsed")
-    parsed = dbt.dbt("parse", Inputs(1, {}, Limits(), change_seq_from=0), state)
-    assert parsed.error is None
-    return json.loads((state / "target" / "manifest.json").read_text())
+    parsed = dbt.manifest(Inputs(1, {}, Limits(), change_seq_from=0), tmp_path_factory.mktemp("parsed"))
+    assert parsed is not None
+    return parsed.writable_manifest().to_dict(omit_none=False)
 
 
 def nodes(manifest: Manifest, kind: str) -> dict[str, dict[str, Any]]:
