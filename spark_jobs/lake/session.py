@@ -28,6 +28,14 @@ _WARNS_IN_VAIN = (
     "org.apache.spark.sql.execution.datasources.DataSourceManager",  # "replaced a previously registered data source"
     "org.apache.spark.util.SparkStringUtils",  # "Truncated the string representation of a plan"
 )
+# Classes that PySpark looks up by name for each statement or column.
+_JAVA_CLASSES = (
+    "org.apache.spark.sql.classic.SparkSession$",
+    "org.apache.spark.sql.functions",
+    "PythonSQLUtils",
+    "PythonUtils",
+    "functions",
+)
 
 
 def session(name: str, settings: Settings) -> SparkSession:
@@ -60,6 +68,7 @@ def session(name: str, settings: Settings) -> SparkSession:
     spark = builder.config(map={**deployment.session_conf(settings)}).getOrCreate()
     interrupts.install()
     _silence(spark)
+    _keep_java_classes(spark)
     if is_new and not settings.spark.is_local:
         _ship(spark)
         executors.compare_master(spark, settings)
@@ -90,6 +99,12 @@ def _silence(spark: SparkSession) -> None:
     log4j: Any = spark.sparkContext._jvm.org.apache.logging.log4j  # type: ignore[union-attr]
     for logger in _WARNS_IN_VAIN:
         log4j.core.config.Configurator.setLevel(logger, log4j.Level.ERROR)
+
+
+def _keep_java_classes(spark: SparkSession) -> None:
+    """Look up the classes once: for each look-up, Java searches all jars, in each of the packages that PySpark imports."""
+    for name in _JAVA_CLASSES:
+        setattr(spark._jvm, name, getattr(spark._jvm, name))
 
 
 def _ship(spark: SparkSession) -> None:
