@@ -86,7 +86,11 @@ LONGEST = (
     "lake",
     "maintenance",
     "faults/client",
+    "broker_facts/message_checks",
+    "broker_facts",
     "rocketmq",
+    "checks",
+    "spark",
 )
 
 
