@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 
 
 def test_a_statement_of_dbt_looks_up_no_java_class(spark: SparkSession, monkeypatch: pytest.MonkeyPatch):
-    """dbt-spark asks for the session each time; a column with arguments is a list of Java's."""
+    """dbt-spark asks for the session each time. A function of several columns passes them to Java as a list."""
     asked: list[str] = []
     look_up = JVMView.__getattr__
 
